@@ -1,0 +1,67 @@
+# The compile flags of the library (mote_library_flags) and of programs and tests (mote_program_flags), and the
+# header mote_build.h with what was chosen at configure time.
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_package(Threads REQUIRED)
+
+add_library(mote_common_flags INTERFACE)
+target_compile_features(mote_common_flags INTERFACE cxx_std_20)
+target_compile_options(mote_common_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
+  $<$<BOOL:${MOTE_WARNINGS_AS_ERRORS}>:-Werror>)
+if(MOTE_SANITIZE)
+  target_compile_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE})
+endif()
+
+# Core, backends and platform: nothing that could end the host's process.
+add_library(mote_library_flags INTERFACE)
+target_link_libraries(mote_library_flags INTERFACE mote_common_flags)
+target_compile_options(mote_library_flags INTERFACE -fvisibility=hidden
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility-inlines-hidden>)
+
+# Command line, examples and tests.
+add_library(mote_program_flags INTERFACE)
+target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote Threads::Threads)
+
+# mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0.
+set(MOTE_KNOWN_BACKENDS reference cpu)
+set(MOTE_KNOWN_ARCHES llama)
+file(STRINGS ${PROJECT_SOURCE_DIR}/core/format/formats.inc mote_format_rows REGEX "^MOTE_FORMAT\\(")
+set(MOTE_KNOWN_FORMATS)
+foreach(row IN LISTS mote_format_rows)
+  string(REGEX REPLACE "^MOTE_FORMAT\\(([a-z0-9_]+),.*" "\\1" name "${row}")
+  list(APPEND MOTE_KNOWN_FORMATS ${name})
+endforeach()
+
+function(mote_build_switches kind chosen known out)
+  string(TOUPPER ${kind} prefix)
+  if(chosen STREQUAL "all")
+    set(chosen "${known}")
+  endif()
+  foreach(name IN LISTS chosen)
+    if(NOT name IN_LIST known)
+      message(FATAL_ERROR "MOTE_${prefix}S names ${name}; known are: ${known}")
+    endif()
+  endforeach()
+  set(text "")
+  foreach(name IN LISTS known)
+    string(TOUPPER ${name} upper)
+    if(name IN_LIST chosen)
+      string(APPEND text "#define MOTE_${prefix}_${upper} 1\n")
+    else()
+      string(APPEND text "#define MOTE_${prefix}_${upper} 0\n")
+    endif()
+  endforeach()
+  set(${out} "${${out}}${text}" PARENT_SCOPE)
+endfunction()
+
+set(mote_switches "")
+mote_build_switches(backend "${MOTE_BACKENDS}" "${MOTE_KNOWN_BACKENDS}" mote_switches)
+mote_build_switches(arch "${MOTE_ARCHES}" "${MOTE_KNOWN_ARCHES}" mote_switches)
+mote_build_switches(format "${MOTE_FORMATS}" "${MOTE_KNOWN_FORMATS}" mote_switches)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/mote_build.h CONTENT
+  "// Written by CMake: what this build holds.\n#pragma once\n#define MOTE_VERSION \"${PROJECT_VERSION}\"\n${mote_switches}"
+  @ONLY)
+target_include_directories(mote_common_flags INTERFACE ${PROJECT_BINARY_DIR}/generated)

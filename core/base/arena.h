@@ -1,0 +1,79 @@
+// A bump allocator over memory that somebody else owns. In measuring mode (no memory) it only adds up, so the
+// same `layout` function serves the quote and the opening: what was quoted is what is taken, to the byte.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+
+#include "core/base/checked.h"
+#include "core/base/result.h"
+
+namespace mote {
+
+inline constexpr uint64_t kArenaAlignment = 64;
+
+class Arena {
+ public:
+  // Measures: every take succeeds and yields a span without memory.
+  Arena() = default;
+  // Hands out `bytes` bytes at `memory`, which must be aligned to kArenaAlignment.
+  Arena(void* memory, uint64_t bytes) : memory_(static_cast<std::byte*>(memory)), capacity_(bytes) {}
+
+  bool measuring() const { return memory_ == nullptr; }
+  uint64_t used_bytes() const { return used_; }       // always a multiple of kArenaAlignment
+  uint64_t capacity_bytes() const { return capacity_; }
+  bool failed() const { return failed_; }
+
+  // `count` objects of T at a multiple of 64 bytes, not initialised: the caller writes every element. While
+  // measuring, or after the arena has run out (see `status`), the span is empty.
+  template <class T>
+  std::span<T> take(uint64_t count) {
+    static_assert(alignof(T) <= kArenaAlignment);
+    uint64_t bytes = 0;
+    std::byte* at = checked_multiply(count, sizeof(T), &bytes) ? take_bytes(bytes) : fail();
+    return at == nullptr ? std::span<T>() : std::span<T>(reinterpret_cast<T*>(at), count);
+  }
+
+  // One default-constructed T, or nullptr while measuring or after the arena has run out.
+  template <class T>
+  T* create() {
+    std::byte* at = take_bytes(sizeof(T));
+    return at == nullptr ? nullptr : new (at) T();
+  }
+
+  // Ok, or out_of_memory: "`what` needs at least N bytes, M were handed over". Asked once after a layout.
+  Status status(std::string_view what) const {
+    if (!failed_) return {};
+    if (wanted_ == UINT64_MAX) return Status::error(Code::out_of_memory, "{} needs more than 2^63 bytes", what);
+    return Status::error(Code::out_of_memory, "{} needs at least {} bytes of memory, {} were handed over", what, wanted_,
+                         capacity_);
+  }
+
+ private:
+  std::byte* take_bytes(uint64_t bytes) {
+    uint64_t end = 0;
+    if (failed_ || bytes > (uint64_t{1} << 62) || !checked_add(used_, round_up(bytes, kArenaAlignment), &end) ||
+        end > (uint64_t{1} << 62))
+      return fail();
+    if (memory_ != nullptr && end > capacity_) {
+      wanted_ = end;
+      failed_ = true;
+      return nullptr;
+    }
+    std::byte* at = memory_ == nullptr ? nullptr : memory_ + used_;
+    used_ = end;
+    return at;
+  }
+  std::byte* fail() {
+    if (!failed_) wanted_ = UINT64_MAX;
+    failed_ = true;
+    return nullptr;
+  }
+
+  std::byte* memory_ = nullptr;
+  uint64_t capacity_ = 0, used_ = 0, wanted_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace mote

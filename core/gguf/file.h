@@ -1,0 +1,111 @@
+// Reads GGUF versions 2 and 3 in place: views into the caller's bytes, which may start at any address.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+//
+// `File::open` walks the header once and checks all of it: magic, version, endianness, counts, lengths, value
+// types, names (non-empty, unique), alignment, tensor dimensions, formats and byte ranges against the bytes that
+// are there. Nothing behind it needs to check structure again. It reads nothing of the tensor data.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/format/format.h"
+
+namespace mote::gguf {
+
+enum class Type : uint32_t {
+  uint8 = 0, int8 = 1, uint16 = 2, int16 = 3, uint32 = 4, int32 = 5, float32 = 6,
+  boolean = 7, string = 8, array = 9, uint64 = 10, int64 = 11, float64 = 12,
+};
+std::string_view type_name(Type type);
+
+// One metadata value, as it lies in the file.
+struct Entry {
+  std::string_view key;
+  Type type;                   // of the value; for an array see element_type
+  Type element_type;           // arrays: of the elements; otherwise equal to type
+  uint64_t count;              // arrays: number of elements; otherwise 1
+  const uint8_t* value;        // first byte of the (first) value
+  uint64_t value_bytes;        // bytes up to the end of the value, all elements included
+};
+
+struct Tensor {
+  static constexpr uint32_t kMaxDimensions = 4;
+  std::string_view name;
+  Format format;
+  uint32_t n_dimensions;
+  uint64_t dimensions[kMaxDimensions];   // innermost (columns) first, as GGUF stores them; unused ones are 1
+  const uint8_t* data;                   // in the caller's bytes, any address
+  uint64_t bytes;
+  uint64_t offset_bytes;                 // from the start of the file
+};
+
+// Walks the elements of a string array once, in order.
+class StringCursor {
+ public:
+  explicit StringCursor(const Entry& entry) : at_(entry.value), left_(entry.count) {}
+  bool next(std::string_view* text);     // false after the last one
+ private:
+  const uint8_t* at_;
+  uint64_t left_;
+};
+
+class File {
+ public:
+  static constexpr uint64_t kMaxEntries = 1024;     // metadata entries; real files have about 40
+  static constexpr uint64_t kMaxTensors = 16384;
+
+  // `bytes` may end right after the tensor table (a vocabulary-only file, or the head of a bigger file whose
+  // whole size is `file_bytes`): tensor ranges are checked against `file_bytes`, which is at least bytes.size().
+  // The result views `bytes`, which must outlive it. bad_model or unsupported with one sentence.
+  static Result<File> open(std::span<const uint8_t> bytes, uint64_t file_bytes);
+  static Result<File> open(std::span<const uint8_t> bytes) { return open(bytes, bytes.size()); }
+
+  uint32_t version() const { return version_; }
+  uint64_t alignment() const { return alignment_; }
+  uint64_t n_entries() const { return n_entries_; }
+  uint64_t n_tensors() const { return n_tensors_; }
+  uint64_t header_bytes() const { return data_offset_; }   // everything before the tensor data
+  uint64_t file_bytes() const { return file_bytes_; }
+
+  Entry entry(uint64_t index) const;                        // index < n_entries()
+  bool find(std::string_view key, Entry* entry) const;      // false: not there
+
+  // Typed getters. Any integer width that holds the value serves (bad_model names the key, what was found and
+  // what is allowed). The first form fails when the key is missing, the second yields `otherwise`.
+  Result<uint64_t> get_unsigned(std::string_view key, uint64_t lowest, uint64_t highest) const;
+  Result<uint64_t> get_unsigned(std::string_view key, uint64_t lowest, uint64_t highest, uint64_t otherwise) const;
+  Result<double> get_real(std::string_view key) const;      // finite; f32, f64 or an integer
+  Result<double> get_real(std::string_view key, double otherwise) const;
+  Result<bool> get_bool(std::string_view key, bool otherwise) const;
+  Result<std::string_view> get_string(std::string_view key) const;
+  Result<std::string_view> get_string(std::string_view key, std::string_view otherwise) const;
+  // A scalar counts for every index; a list must have `count` elements.
+  Result<uint64_t> get_unsigned_at(std::string_view key, uint64_t index, uint64_t count, uint64_t lowest,
+                                   uint64_t highest) const;
+  // An array with elements of `element_type`; bad_model when it is missing or of another type.
+  Result<Entry> get_array(std::string_view key, Type element_type) const;
+
+  // The tensors in file order; walking them all costs one pass over the tensor table.
+  class TensorCursor {
+   public:
+    explicit TensorCursor(const File& file) : file_(&file), at_(file.tensor_table_), left_(file.n_tensors_) {}
+    bool next(Tensor* tensor);           // false after the last one
+   private:
+    const File* file_;
+    const uint8_t* at_;
+    uint64_t left_;
+  };
+  TensorCursor tensors() const { return TensorCursor(*this); }
+
+ private:
+  const uint8_t* begin_ = nullptr;
+  const uint8_t* tensor_table_ = nullptr;
+  uint32_t version_ = 0;
+  uint64_t alignment_ = 32, n_entries_ = 0, n_tensors_ = 0, data_offset_ = 0, file_bytes_ = 0;
+  // Offsets of the keys, so that looking one up does not walk over arrays of a million strings. 8 KiB.
+  uint64_t entry_offset_[kMaxEntries];
+};
+
+}  // namespace mote::gguf
