@@ -1,0 +1,146 @@
+// What a backend implements. It follows the version of mote: compiled against other headers it will not link.
+//
+// Two stages, because packing weights belongs to the model and recording work to the session:
+//   compile   once per model:   weights packed, kernels chosen       -> Program, in the model's arena
+//   open      once per session: state, scratch, recorded commands    -> Executor, in the session's arena
+// Both take their memory from an Arena; while that only measures (Arena::measuring) they take everything they would
+// take, read no weight vector (their data is null then) and return a null pointer with ok. The quotes rest on it: what
+// is measured and what is taken must be the same bytes.
+//
+// No exceptions and no RTTI on either side; nothing here is ever destroyed through a base pointer. What needs more
+// than forgetting (a device, a library's handle) is released in `close`.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "core/base/arena.h"
+#include "core/base/result.h"
+#include "core/ops/plan.h"
+#include "platform/parallel.h"
+
+namespace mote {
+
+enum class KvType : uint8_t { f16, f32 };
+
+// What a session may ask for at most; fixed when it opens.
+struct SessionShape {
+  uint32_t max_batch = 0;          // rows of a batch, Dimension::tokens
+  uint32_t max_outputs = 0;        // Dimension::outputs
+  uint32_t context = 0;            // positions
+  KvType kv_type = KvType::f16;
+};
+
+// The rows of one run. Positions are consecutive: row r stands at first_position + r.
+struct Batch {
+  std::span<const int32_t> tokens;        // [rows], each below n_vocab (checked by the session)
+  uint32_t first_position = 0;
+  std::span<const uint32_t> output_rows;  // [outputs], rising row numbers whose logits are wanted
+};
+
+// Where the Values of a session live: f32, [rows, columns] without gaps, at multiples of 64 bytes. A Value that no
+// host backend touches has no place here (null).
+class ValueMemory {
+ public:
+  static constexpr uint64_t kNowhere = UINT64_MAX;
+  ValueMemory() = default;
+  ValueMemory(std::byte* base, std::span<const uint64_t> offset_bytes) : base_(base), offset_bytes_(offset_bytes) {}
+  float* data(Value value) const {
+    const uint64_t offset = offset_bytes_[value.id];
+    return offset == kNowhere ? nullptr : reinterpret_cast<float*>(base_ + offset);
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::span<const uint64_t> offset_bytes_;   // by Value::id
+};
+
+// Set from any thread; looked at between steps.
+class CancelFlag {
+ public:
+  explicit CancelFlag(const std::atomic<uint32_t>* flag = nullptr) : flag_(flag) {}
+  bool requested() const { return flag_ != nullptr && flag_->load(std::memory_order_relaxed) != 0; }
+
+ private:
+  const std::atomic<uint32_t>* flag_;
+};
+
+// How the bytes that `compile` and `open` took from their arenas divide, and what they hold elsewhere. Added to.
+struct Footprint {
+  uint64_t packed_bytes = 0;       // compile: weights copied or repacked
+  uint64_t state_bytes = 0;        // open: what sequences carry
+  uint64_t scratch_bytes = 0;      // open: working memory
+  uint64_t device_bytes = 0;       // on a device, outside the arenas
+  uint64_t library_bytes = 0;      // what a library under the backend is expected to take for itself
+};
+
+// A compiled part of a plan. Only its backend knows what is inside.
+class Program {
+ public:
+  virtual void close() {}
+
+ protected:
+  ~Program() = default;
+};
+
+// A part of a plan made ready for one session. One thread at a time.
+class Executor {
+ public:
+  // Runs all steps of the part over the batch. The states it owns take the batch's rows at its positions. Values made
+  // by other parts are there already. Cancelled, or failed: the caller will `discard`.
+  virtual Status run(const Batch& batch, CancelFlag cancel) = 0;
+
+  // Around a batch: after `begin` either `commit`, or `discard`, which brings the states back to what they were.
+  virtual Status begin(uint32_t first_position, uint32_t rows) = 0;
+  virtual void commit() = 0;
+  virtual void discard() = 0;
+
+  // Forgets all positions from `positions` on. wrong_state when a ring no longer holds the window before it.
+  virtual Status truncate(uint32_t positions) = 0;
+
+  // One position of one state in the form every backend shares: keys [n_kv_heads, key_dim], then values
+  // [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns.
+  virtual Status export_row(State state, uint32_t position, std::span<uint8_t> to) = 0;
+  virtual Status import_row(State state, uint32_t position, std::span<const uint8_t> from) = 0;
+
+  virtual void close() {}
+
+ protected:
+  ~Executor() = default;
+};
+
+// What the engine lends its backends.
+struct BackendServices {
+  Parallel parallel;
+};
+
+class Backend {
+ public:
+  virtual const char* name() const = 0;
+  // True when Values and states of its steps live in host memory (then the planner gives them a place).
+  virtual bool uses_host_values() const = 0;
+  // A pure function of the step and the device: prints the support matrix and decides the placement. The step's data
+  // pointers may be null. `plan` gives the states' shapes.
+  virtual bool supports(const Step& step, const Plan& plan) const = 0;
+  virtual Result<Program*> compile(const PlanPart& part, Arena& model_arena, Footprint* footprint) = 0;
+  // `program` is null while measuring before the model is open.
+  virtual Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape,
+                                 const ValueMemory& values, Arena& session_arena, Footprint* footprint) = 0;
+  virtual void close() {}
+
+ protected:
+  ~Backend() = default;
+};
+
+// One row of the table of compiled-in backends.
+struct BackendEntry {
+  const char* name;
+  // Makes the backend in the engine's arena (measuring: takes the bytes, returns null). An unusable device is a status
+  // that says why; the engine then goes on without this backend.
+  Result<Backend*> (*create)(const BackendServices& services, Arena& engine_arena);
+};
+
+// Defined in backends/registry.cpp, in the order of preference.
+std::span<const BackendEntry> built_in_backends();
+
+}  // namespace mote

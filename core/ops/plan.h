@@ -1,0 +1,38 @@
+// A plan: the forward pass of one architecture as a flat list of steps, in an order in which every Value is made
+// before it is read. Owned by the model, shared by its sessions, never changed after it was built.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "core/ops/step.h"
+
+namespace mote {
+
+struct ValueInfo {
+  Dimension rows;
+  uint32_t columns;
+  uint32_t first_step, last_step;  // made by, last read by (the plan's result: kept to the end)
+};
+
+// Keys and values of one layer: position p holds keys [n_kv_heads, key_dim] and values [n_kv_heads, value_dim].
+struct StateInfo {
+  uint32_t layer;
+  uint32_t n_kv_heads, key_dim, value_dim;
+  uint32_t window;                 // 0: a query sees every earlier position
+};
+
+struct Plan {
+  std::span<const Step> steps;
+  std::span<const ValueInfo> values;
+  std::span<const StateInfo> states;
+  Value logits;                    // [outputs, n_vocab]
+};
+
+// A run of steps that one backend executes as a whole.
+struct PlanPart {
+  const Plan* plan = nullptr;
+  uint32_t first = 0, count = 0;
+  std::span<const Step> steps() const { return plan->steps.subspan(first, count); }
+};
+
+}  // namespace mote

@@ -1,0 +1,15 @@
+#include "core/ops/rope_angles.h"
+
+#include "core/base/math.h"
+
+namespace mote {
+
+void rope_angles_row(const RopeAnglesAttributes& attributes, uint32_t position, float* row) {
+  for (uint32_t i = 0; i < attributes.n_rotated / 2; ++i) {
+    const double angle = static_cast<double>(position) * attributes.frequency[i];
+    row[2 * i] = static_cast<float>(attributes.magnitude * cos_f64(angle));
+    row[2 * i + 1] = static_cast<float>(attributes.magnitude * sin_f64(angle));
+  }
+}
+
+}  // namespace mote

@@ -1,0 +1,146 @@
+// The vocabulary that architectures and backends speak: Values flow between Steps; a Step is one op with its
+// weights and attributes. Everything here is plain data that views memory owned by the model.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "core/format/format.h"
+
+namespace mote {
+
+enum class Op : uint8_t {
+#define MOTE_OP(name, inputs, state, in_place) name,
+#include "core/ops/ops.inc"
+#undef MOTE_OP
+};
+#define MOTE_OP(name, inputs, state, in_place) +1
+inline constexpr uint32_t kOpCount = 0
+#include "core/ops/ops.inc"
+    ;
+#undef MOTE_OP
+
+enum class StateUse : uint8_t { none, writes, reads };
+struct OpInfo {
+  std::string_view name;
+  uint8_t n_inputs;
+  StateUse state;
+  bool in_place;
+};
+const OpInfo& op_info(Op op);
+
+// Rows of a Value that are known only when a batch runs.
+enum class Dimension : uint8_t {
+  tokens,    // the rows of the batch, at most SessionShape::max_batch
+  outputs,   // the rows whose logits are wanted, at most SessionShape::max_outputs
+};
+
+// An f32 tensor [rows, columns] made by one step and read by later ones. A handle: copy it freely.
+struct Value {
+  static constexpr uint16_t kNone = 0xffff;
+  uint16_t id = kNone;             // index into Plan::values
+  Dimension rows = Dimension::tokens;
+  uint32_t columns = 0;
+  bool exists() const { return id != kNone; }
+};
+
+// What a sequence carries from batch to batch, for example keys and values of a layer.
+struct State {
+  static constexpr uint16_t kNone = 0xffff;
+  uint16_t id = kNone;             // index into Plan::states
+  bool exists() const { return id != kNone; }
+};
+
+// A weight matrix where it lies in the model's bytes: [rows, columns], a row is row_bytes(format, columns) bytes,
+// rows follow each other without gaps, the first may start at any address.
+struct Matrix {
+  const uint8_t* data = nullptr;
+  uint32_t rows = 0, columns = 0;
+  Format format = Format::f32;
+  std::string_view name;           // of the tensor, for messages
+};
+
+// A weight vector, widened to f32 when the model opened. `data` is null while only a quote is made.
+struct Vector {
+  const float* data = nullptr;
+  uint32_t count = 0;
+  bool exists() const { return count != 0; }
+};
+
+enum class Activation : uint8_t {
+  relu,        // max(x, 0)
+  silu,        // x / (1 + exp(-x))                                    https://arxiv.org/abs/1702.03118
+  gelu_tanh,   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))        https://arxiv.org/abs/1606.08415
+  gelu_erf,    // x/2 (1 + erf(x / sqrt 2))
+};
+
+// How `rope` pairs the dimensions of a head.
+enum class RopePairing : uint8_t {
+  neighbours,  // (2i, 2i + 1)
+  halves,      // (i, i + n_rotated / 2)
+};
+
+// rms_norm:   y = x / sqrt(mean(x^2) + epsilon) * vector                https://arxiv.org/abs/1910.07467
+// layer_norm: y = (x - mean) / sqrt(variance + epsilon) * vector + bias https://arxiv.org/abs/1607.06450
+struct NormAttributes { float epsilon; };
+
+// rope_angles: y[row, 2i] = magnitude * cos(position * frequency[i]), y[row, 2i + 1] = magnitude * sin(...), for
+// i < n_rotated / 2; angles in double from the integer position, rounded to f32 once (core/ops/rope_angles.h).
+struct RopeAnglesAttributes {
+  const double* frequency;         // [n_rotated / 2], radians per position; null while only a quote is made
+  uint32_t n_rotated;              // even
+  double magnitude;                // YaRN's attention factor, otherwise 1
+};
+
+// rope: inputs x [tokens, n_heads * head_dim] and angles [tokens, n_rotated]; turns the first n_rotated dimensions
+// of every head: (a, b) -> (a cos - b sin, a sin + b cos).               https://arxiv.org/abs/2104.09864
+struct RopeAttributes {
+  uint32_t n_heads, head_dim, n_rotated;
+  RopePairing pairing;
+};
+
+// append: inputs keys [tokens, n_kv_heads * key_dim] and values [tokens, n_kv_heads * value_dim] enter the state at
+// the batch's positions, rounded to the session's KV type; what is not finite in that type is brought into its
+// range (NaN becomes 0). No output.
+// attention: input q [tokens, n_heads * key_dim]; query at position p sees keys max(0, p - window + 1) .. p (window 0:
+// from 0); head h reads KV head h / (n_heads / n_kv_heads); weights = softmax(softcap(scale * q k)); output
+// [tokens, n_heads * value_dim].                                        https://arxiv.org/abs/2305.13245
+struct AttentionAttributes {
+  uint32_t n_heads;
+  float scale;
+  float softcap;                   // 0: none; otherwise softcap * tanh(s / softcap) before the softmax
+};
+
+// activate: y = f(x).   gate: inputs g and u of one shape; y = f(g) * u  https://arxiv.org/abs/2002.05202
+struct ActivateAttributes { Activation function; };
+
+// scale: y = factor * x.   softcap: y = factor * tanh(x / factor)
+struct ScaleAttributes { float factor; };
+
+// The other ops:
+// embed           y[row] = row `token[row]` of matrix [n_vocab, d_model]
+// position_embed  y[row] = x[row] + row `position[row]` of matrix [n_positions, d_model]
+// linear          y = x matrix^T + bias; matrix [out, in], x [rows, in], y [rows, out]; bias optional, [out]
+// add             y = x0 + x1, same shape
+// take_rows       y [outputs, columns] = the rows of x [tokens, columns] whose outputs are wanted
+struct Step {
+  static constexpr uint32_t kMaxInputs = 2;
+
+  Op op;
+  uint16_t layer = 0xffff;         // for messages and profiles; 0xffff: outside the layers
+  Value inputs[kMaxInputs];
+  Value output;
+  State state;
+  Matrix matrix;
+  Vector vector;                   // norm weights
+  Vector bias;
+  union Attributes {
+    NormAttributes norm;
+    RopeAnglesAttributes rope_angles;
+    RopeAttributes rope;
+    AttentionAttributes attention;
+    ActivateAttributes activate;   // activate, gate
+    ScaleAttributes scale;         // scale, softcap
+  } attributes{};
+};
+
+}  // namespace mote
