@@ -1,0 +1,377 @@
+/* mote: transformers on the device itself. The one header an app needs; C99 and C++.
+ *
+ *   engine    threads and backends; one per process is enough
+ *   model     a GGUF file opened: weights stay where they are. Immutable, shared by any number of sessions
+ *   session   one conversation: its KV state, activations, sampler and token history. One thread at a time
+ *
+ * Conventions
+ *   Every call returns a mote_status; MOTE_OK is 0. With an error argument that is not NULL, a failure also writes
+ *   one sentence that names the thing, the place and the limit. No call aborts, prints, throws or keeps globals.
+ *   An option struct starts with its own size and means the default wherever a field is zero:
+ *       mote_session_options options = {sizeof options};
+ *   Memory is handed over by the caller (mote_memory) or, when that is {NULL, 0}, taken from the platform once, when
+ *   the thing opens; the quote calls say how many bytes, exactly. Memory handed over must be 64-byte aligned, and
+ *   belongs to the thing until it is closed. After set-up, mote_feed, mote_step, mote_next and mote_text_next allocate
+ *   nothing.
+ *   Byte counts end in _bytes; everything else is a count. Texts are UTF-8 with an explicit length, unless they
+ *   are const char*, which end with a zero.
+ */
+#ifndef MOTE_H
+#define MOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MOTE_API __attribute__((visibility("default")))
+#else
+#define MOTE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mote_engine mote_engine;
+typedef struct mote_model mote_model;
+typedef struct mote_session mote_session;
+
+/* ------------------------------------------------------------------------------------------------ status */
+
+typedef enum mote_status {
+  MOTE_OK = 0,
+  MOTE_INVALID_ARGUMENT = 1, /* an option, token or pointer of the caller */
+  MOTE_IO = 2,               /* a file cannot be opened, read or mapped */
+  MOTE_BAD_MODEL = 3,        /* the model's bytes contradict themselves or the format */
+  MOTE_UNSUPPORTED = 4,      /* well formed, but of a kind this build does not run */
+  MOTE_OUT_OF_MEMORY = 5,    /* the memory handed over is too small, or the platform has none */
+  MOTE_BUFFER_TOO_SMALL = 6, /* the output buffer; the needed size was written */
+  MOTE_CONTEXT_FULL = 7,     /* the session's positions are used up */
+  MOTE_CANCELLED = 8,        /* mote_cancel was called */
+  MOTE_WRONG_STATE = 9,      /* the call does not fit the moment: nothing fed yet, sessions still open */
+  MOTE_BUSY = 10,            /* the session is inside another call */
+  MOTE_NOT_FINITE = 11,      /* logits are NaN or infinite */
+  MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered */
+} mote_status;
+
+/* Written by a call that fails; untouched by one that succeeds. 256 bytes, the caller's. */
+typedef struct mote_error {
+  int32_t status;    /* a mote_status */
+  char message[252]; /* one sentence, zero-terminated, printable ASCII */
+} mote_error;
+
+/* "MOTE_BAD_MODEL" and so on; "unknown status" for other numbers. */
+MOTE_API const char* mote_status_name(mote_status status);
+/* "0.1.0" */
+MOTE_API const char* mote_version(void);
+
+/* ------------------------------------------------------------------------------------------------ memory */
+
+typedef struct mote_memory {
+  void* data; /* 64-byte aligned; NULL: the platform is asked */
+  uint64_t bytes;
+} mote_memory;
+
+/* What opening takes. total_bytes is a multiple of 64 and exactly what must be handed over; with one byte less the
+ * opening is MOTE_OUT_OF_MEMORY. The kinds add up to total_bytes; what follows them is listed apart. */
+typedef struct mote_quote {
+  size_t struct_bytes; /* set by the caller */
+  uint64_t total_bytes;
+  uint64_t tables_bytes;     /* handles, metadata and tensor tables */
+  uint64_t tokenizer_bytes;  /* model: the vocabulary's index */
+  uint64_t vectors_bytes;    /* model: norms, biases and frequencies widened to f32 or f64 */
+  uint64_t plan_bytes;       /* model: steps and Values; session: where they lie */
+  uint64_t packed_bytes;     /* model: weights copied or repacked by a backend, or the file under load = copy */
+  uint64_t state_bytes;      /* session: KV */
+  uint64_t activation_bytes; /* session: Values between steps, logits */
+  uint64_t scratch_bytes;    /* session: backends' working memory; engine: backends and threads */
+  uint64_t sampler_bytes;    /* session: candidates, stop strings, text */
+  uint64_t history_bytes;    /* session: the tokens so far */
+  /* listed apart, not in total_bytes */
+  uint64_t file_bytes;    /* mapped or lent, read where it lies */
+  uint64_t device_bytes;  /* on a device */
+  uint64_t stack_bytes;   /* stacks of the engine's threads */
+  uint64_t library_bytes; /* what libraries under a backend are expected to take */
+} mote_quote;
+
+/* ------------------------------------------------------------------------------------------------ engine */
+
+/* Runs task(context, lane) for each lane 0 .. lanes - 1, in any order, on any threads, and returns when all are done.
+ * A task never waits for another one. */
+typedef void (*mote_parallel_for)(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context);
+
+/* A line worth telling (a backend that is off, and why): one sentence without a newline. */
+typedef void (*mote_log)(void* user, const char* line);
+
+typedef struct mote_engine_options {
+  size_t struct_bytes;
+  const char* backends;           /* names in order of preference, "vulkan,cpu"; NULL or "auto": all of this build */
+  uint32_t threads;               /* 0: as many as the affinity mask, the container's quota and the performance cores give */
+  mote_parallel_for parallel_for; /* the host's own threads: mote then starts none and uses `threads` lanes */
+  void* parallel_for_user;
+  mote_log log;
+  void* log_user;
+  void* const* extra_backends; /* mote::Backend* of core/ops/backend.h, the app's; live until the engine is closed */
+  size_t n_extra_backends;
+} mote_engine_options;
+
+MOTE_API mote_status mote_engine_quote(const mote_engine_options* options, mote_quote* quote, mote_error* error);
+/* options may be NULL. The engine reads the options only during the call. */
+MOTE_API mote_status mote_engine_open(const mote_engine_options* options, mote_memory memory, mote_engine** engine,
+                                      mote_error* error);
+/* MOTE_WRONG_STATE while a model is open. NULL is fine. */
+MOTE_API mote_status mote_engine_close(mote_engine* engine, mote_error* error);
+/* Lanes that a parallel region has: the number of threads, the caller's included. */
+MOTE_API uint32_t mote_engine_threads(const mote_engine* engine);
+
+/* ------------------------------------------------------------------------------------------------ model */
+
+typedef enum mote_load {
+  MOTE_LOAD_MAP = 0, /* the file is mapped; one that shrinks under the process is beyond mote's reach (SIGBUS) */
+  MOTE_LOAD_COPY = 1 /* the file is read into the model's memory: safe from later changes, counted in packed_bytes */
+} mote_load;
+
+/* Where the GGUF bytes are: exactly one of data, path and use_descriptor. */
+typedef struct mote_source {
+  size_t struct_bytes;
+  const void* data; /* bytes in memory at any address; must stay unchanged until the model is closed */
+  uint64_t data_bytes;
+  const char* path;
+  int32_t use_descriptor; /* 1: an open file descriptor, not taken over; may be closed after the call */
+  int32_t descriptor;
+  uint64_t offset_bytes; /* descriptor: where the model starts in the file */
+  uint64_t length_bytes; /* descriptor: 0: up to the end of the file */
+  int32_t load;          /* a mote_load, for path and descriptor */
+} mote_source;
+
+typedef struct mote_model_options {
+  size_t struct_bytes;
+  int32_t vocabulary_only; /* 1: only the tokenizer is opened; the file may hold no tensors */
+  mote_memory scratch;     /* working memory for quotes and for opening, for the length of the call; {NULL, 0}: the
+                              platform is asked. Its size: mote_model_scratch_bytes */
+} mote_model_options;
+
+struct mote_session_options;
+
+/* Reads only the bytes before the tensor data. With session_options and session_quote not NULL, also says what such a
+ * session will take. */
+MOTE_API mote_status mote_model_quote(mote_engine* engine, const mote_source* source, const mote_model_options* options,
+                                      const struct mote_session_options* session_options, mote_quote* model_quote,
+                                      mote_quote* session_quote, mote_error* error);
+/* Bytes of working memory that quoting or opening this model wants. */
+MOTE_API mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratch_bytes, mote_error* error);
+MOTE_API mote_status mote_model_open(mote_engine* engine, const mote_source* source, const mote_model_options* options,
+                                     mote_memory memory, mote_model** model, mote_error* error);
+/* MOTE_WRONG_STATE while a session is open. NULL is fine. */
+MOTE_API mote_status mote_model_close(mote_model* model, mote_error* error);
+
+/* Texts live as long as the model. Counts that a vocabulary-only model lacks are 0. */
+typedef struct mote_model_info {
+  size_t struct_bytes; /* set by the caller */
+  const char* architecture;
+  uint32_t n_vocab, d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff;
+  uint32_t trained_context;
+  uint64_t n_parameters;
+  uint64_t file_bytes, weight_bytes;
+  uint32_t n_tensors, n_metadata;
+  int32_t bos_token, eos_token; /* -1: none */
+  int32_t adds_bos;             /* 1: mote_tokenize with MOTE_ADD_SPECIAL puts the start token first */
+  const char* chat_format;      /* "chatml"; NULL: none that mote knows */
+  uint32_t gguf_version;
+} mote_model_info;
+MOTE_API mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, mote_error* error);
+
+/* One metadata entry as the file holds it, and one tensor; index < n_metadata, n_tensors. Not zero-terminated. */
+typedef struct mote_metadata {
+  const char* key;
+  size_t key_bytes;
+  int32_t type;         /* GGUF's number: 0 uint8 ... 8 string, 9 array ... 12 float64 */
+  int32_t element_type; /* of an array's elements; otherwise type */
+  uint64_t count;       /* an array's elements; otherwise 1 */
+  const void* value;    /* little-endian, any address; a string or an array of strings: each with its u64 length */
+  uint64_t value_bytes;
+} mote_metadata;
+typedef struct mote_tensor {
+  const char* name;
+  size_t name_bytes;
+  const char* format; /* "q4_0", zero-terminated */
+  uint32_t n_dimensions;
+  uint64_t dimensions[4]; /* columns first, as GGUF has them */
+  uint64_t bytes, offset_bytes;
+} mote_tensor;
+MOTE_API mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry, mote_error* error);
+MOTE_API mote_status mote_model_tensor(const mote_model* model, uint32_t index, mote_tensor* tensor, mote_error* error);
+
+/* ------------------------------------------------------------------------------------------------ text */
+
+enum {
+  MOTE_ADD_SPECIAL = 1,  /* add what the model wants around a text (start token) */
+  MOTE_PARSE_SPECIAL = 2 /* recognise control tokens in the text; without it they are plain text */
+};
+
+/* Text to token ids. *n_tokens becomes the number of ids; MOTE_BUFFER_TOO_SMALL when that is over capacity (nothing
+ * useful was written; tokens may be NULL with capacity 0). Bad UTF-8 counts as U+FFFD, one per maximal bad part.
+ * scratch: mote_tokenize_scratch_bytes(text_bytes) of it, or {NULL, 0}: the platform is asked for the length of the
+ * call when the text needs more than a small stack buffer. Time is linear in the text but for a logarithm. */
+MOTE_API mote_status mote_tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
+                                   mote_memory scratch, int32_t* tokens, size_t capacity, size_t* n_tokens,
+                                   mote_error* error);
+MOTE_API uint64_t mote_tokenize_scratch_bytes(const mote_model* model, size_t text_bytes);
+
+/* Token ids to the exact bytes they stand for, control tokens shown; text is not zero-terminated and need not be whole
+ * characters. MOTE_BUFFER_TOO_SMALL as above. */
+MOTE_API mote_status mote_detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text,
+                                     size_t capacity, size_t* n_bytes, mote_error* error);
+
+/* 1 when generation ends with this token. */
+MOTE_API int32_t mote_is_end_token(const mote_model* model, int32_t token);
+/* The index-th end token, or -1. */
+MOTE_API int32_t mote_end_token(const mote_model* model, uint32_t index);
+
+typedef struct mote_message {
+  const char* role; /* "system", "user", "assistant" */
+  const char* content;
+  size_t content_bytes;
+} mote_message;
+
+/* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
+ * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. */
+MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
+                                    size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
+                                    size_t* n_bytes, mote_error* error);
+/* The same as token ids: only the format's own text is parsed for control tokens, messages are plain text. The start
+ * token stands first where the model wants one. */
+MOTE_API mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
+                                      size_t n_messages, int32_t add_generation_prompt, mote_memory scratch,
+                                      int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
+/* The index-th chat format that mote knows, or NULL. */
+MOTE_API const char* mote_chat_format_name(uint32_t index);
+
+/* ------------------------------------------------------------------------------------------------ sampling */
+
+typedef enum mote_sampler_kind {
+  MOTE_SAMPLER_TEMPERATURE = 1,        /* value: divides the logits; 0: greedy, whatever else is set */
+  MOTE_SAMPLER_TOP_K = 2,              /* count: most probable tokens kept, and all equal to the last; <= 0: all */
+  MOTE_SAMPLER_TOP_P = 3,              /* value: smallest set whose mass reaches p is kept; 1: all */
+  MOTE_SAMPLER_MIN_P = 4,              /* value: least share of the largest probability; 0: all */
+  MOTE_SAMPLER_TYPICAL_P = 5,          /* value: mass of the most typical tokens; 1: all */
+  MOTE_SAMPLER_EPSILON = 6,            /* value: least probability */
+  MOTE_SAMPLER_ETA = 7,                /* value: eta sampling's epsilon */
+  MOTE_SAMPLER_NO_REPEAT_NGRAM = 8,    /* count: n-grams of this length never repeat */
+  MOTE_SAMPLER_REPETITION_PENALTY = 9, /* value: penalty; count: the last tokens looked at, 0: all */
+  MOTE_SAMPLER_FREQUENCY_PRESENCE = 10, /* value: per occurrence, value2: once; count as above */
+  MOTE_SAMPLER_LOGIT_BIAS = 11,        /* adds the session's logit_bias list here in the chain */
+  MOTE_SAMPLER_GREEDY = 12             /* the largest logit, the lowest id among equals */
+} mote_sampler_kind;
+
+/* One stage of a chain; stages run in the order given. */
+typedef struct mote_sampler {
+  int32_t kind; /* a mote_sampler_kind */
+  int32_t count;
+  double value;
+  double value2;
+} mote_sampler;
+
+typedef struct mote_logit_bias {
+  int32_t token;
+  float bias; /* -INFINITY: never */
+} mote_logit_bias;
+
+/* ------------------------------------------------------------------------------------------------ session */
+
+typedef enum mote_kv_type { MOTE_KV_F16 = 0, MOTE_KV_F32 = 1 } mote_kv_type;
+typedef enum mote_on_full { MOTE_ON_FULL_STOP = 0, MOTE_ON_FULL_SLIDE = 1 } mote_on_full;
+
+typedef struct mote_session_options {
+  size_t struct_bytes;
+  uint32_t context;         /* positions; 0: the trained length, at most 4096. More than trained is allowed */
+  uint32_t max_batch;       /* rows computed at once, 0: 512; at most the context. Longer feeds are cut inside */
+  uint32_t max_output_rows; /* rows of logits computed at once, 0: 1; at most max_batch */
+  int32_t kv_type;          /* a mote_kv_type */
+  int32_t on_full;          /* a mote_on_full. Slide: when the context is full, half of the tokens after the first `keep`
+                               (rounded up) are dropped, the oldest first, and the rest is fed again: the logits of a
+                               fresh session with those tokens, at that cost */
+  uint32_t keep;            /* slide: tokens at the start that are never dropped */
+  uint64_t seed;            /* sampling depends on (seed, index of the token since the session began) only */
+  const mote_sampler* samplers; /* the chain, at most 16 stages; none: greedy. Copied */
+  size_t n_samplers;
+  const mote_logit_bias* logit_bias; /* copied */
+  size_t n_logit_bias;
+  const char* const* stops; /* generation by mote_text_next ends before any of these texts; at most 16, copied */
+  size_t n_stops;
+} mote_session_options;
+
+MOTE_API mote_status mote_session_quote(mote_model* model, const mote_session_options* options, mote_quote* quote,
+                                        mote_error* error);
+MOTE_API mote_status mote_session_open(mote_model* model, const mote_session_options* options, mote_memory memory,
+                                       mote_session** session, mote_error* error);
+MOTE_API mote_status mote_session_close(mote_session* session, mote_error* error);
+
+/* Appends tokens and runs all but the last, which stays pending until mote_step, mote_next or another feed. Cut inside
+ * into batches. done (may be NULL) becomes how many of the n tokens are in the history: n on MOTE_OK, 0 when the call
+ * was refused (MOTE_CONTEXT_FULL names both counts), the tokens of the finished batches after a cancel or a failure;
+ * feeding the rest then gives what one call would have given, bit for bit. */
+MOTE_API mote_status mote_feed(mote_session* session, const int32_t* tokens, size_t n, size_t* done, mote_error* error);
+
+/* Makes the history exactly these tokens: keeps the longest common beginning, rewinds to it and feeds the rest.
+ * reused (may be NULL) becomes the tokens that did not have to be run. Needs n >= 1. */
+MOTE_API mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, size_t* reused, size_t* done,
+                                 mote_error* error);
+
+/* Called with logits [rows, n_vocab] of the tokens first .. first + rows - 1 of a mote_evaluate call; the memory is the
+ * session's and valid during the call. Anything but 0 stops: MOTE_CANCELLED. */
+typedef int32_t (*mote_on_logits)(void* user, size_t first, size_t rows, const float* logits, size_t n_vocab);
+/* Appends tokens, runs all of them (a pending one too) and hands over the logits after each, at most max_output_rows
+ * rows at a time. The last token counts as stepped. */
+MOTE_API mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n, mote_on_logits on_logits,
+                                   void* user, size_t* done, mote_error* error);
+
+/* Runs the pending token, after which its logits are there. Without a pending one: MOTE_WRONG_STATE. */
+MOTE_API mote_status mote_step(mote_session* session, mote_error* error);
+/* The logits [n_vocab] after the last token stepped; a view that the next call on the session ends. */
+MOTE_API mote_status mote_logits(mote_session* session, const float** logits, size_t* n_vocab, mote_error* error);
+/* Samples from those logits and appends the token, pending. When the context is full: MOTE_CONTEXT_FULL and nothing
+ * changes (stop), or the session slides after sampling. */
+MOTE_API mote_status mote_sample(mote_session* session, int32_t* token, mote_error* error);
+/* mote_step where a token is pending, then mote_sample. */
+MOTE_API mote_status mote_next(mote_session* session, int32_t* token, mote_error* error);
+
+typedef enum mote_finish {
+  MOTE_FINISH_NONE = 0,        /* goes on */
+  MOTE_FINISH_END_TOKEN = 1,   /* the model ended its turn; the token's own text is not shown */
+  MOTE_FINISH_STOP_STRING = 2, /* a stop string came; it is not shown */
+  MOTE_FINISH_CONTEXT_FULL = 3
+} mote_finish;
+
+typedef struct mote_text {
+  const char* bytes; /* new text, whole characters only, not zero-terminated; valid until the next call */
+  size_t n_bytes;    /* may be 0: held back */
+  int32_t token;     /* the token sampled, -1: none */
+  int32_t finish;    /* a mote_finish */
+} mote_text;
+
+/* mote_next, as text: holds back an unfinished character and what may become a stop string. After a finish, the next
+ * mote_feed starts a new text. A full context is a finish, not a status. */
+MOTE_API mote_status mote_text_next(mote_session* session, mote_text* text, mote_error* error);
+/* Lets go what is still held back, for whoever ends a text early; an unfinished character becomes U+FFFD. */
+MOTE_API mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* error);
+
+/* Forgets all tokens but the first n_tokens; the last kept one is pending again. Going on gives the bits that a fresh
+ * session fed with those tokens would give. */
+MOTE_API mote_status mote_rewind(mote_session* session, size_t n_tokens, mote_error* error);
+/* The tokens so far, the pending one included; a view that the next call on the session ends. */
+MOTE_API mote_status mote_history(const mote_session* session, const int32_t** tokens, size_t* n_tokens,
+                                  mote_error* error);
+/* New sampling settings (samplers, n_samplers, logit_bias, seed); the list of biases may not be longer than when the
+ * session opened. */
+MOTE_API mote_status mote_set_samplers(mote_session* session, const mote_session_options* options, mote_error* error);
+
+/* From any thread and from a signal handler: the call that runs, or else the next one that would run the model, returns
+ * MOTE_CANCELLED within one layer; the history keeps the finished batches. */
+MOTE_API void mote_cancel(mote_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
