@@ -1,0 +1,36 @@
+#include "core/model/architecture.h"
+
+#include "mote_build.h"
+
+namespace mote {
+
+#define MOTE_ARCHITECTURE(name, build) \
+  Status build(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& config);
+#include "core/model/arches.inc"
+#undef MOTE_ARCHITECTURE
+
+namespace {
+
+constexpr ArchitectureEntry kArchitectures[] = {
+#define MOTE_ARCHITECTURE(name, build) {#name, build},
+#include "core/model/arches.inc"
+#undef MOTE_ARCHITECTURE
+};
+
+}  // namespace
+
+std::span<const ArchitectureEntry> architectures() { return kArchitectures; }
+
+Result<const ArchitectureEntry*> find_architecture(std::string_view name) {
+  char known[128];
+  uint32_t length = 0;
+  known[0] = 0;
+  for (const ArchitectureEntry& entry : architectures()) {
+    if (entry.name == name) return &entry;
+    const FormatArgument arguments[] = {FormatArgument(length == 0 ? "" : ", "), FormatArgument(entry.name)};
+    length += format_sentence(known + length, static_cast<uint32_t>(sizeof known) - length, "{}{}", arguments, 2);
+  }
+  return Status::error(Code::unsupported, "general.architecture is {}; this build runs {}", name, std::string_view(known, length));
+}
+
+}  // namespace mote

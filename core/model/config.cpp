@@ -1,0 +1,172 @@
+#include "core/model/config.h"
+
+namespace mote {
+namespace {
+
+// "llama" and ".block_count" become one key without a heap.
+class Key {
+ public:
+  Key(std::string_view architecture, std::string_view name) {
+    const auto append = [this](std::string_view text) {
+      for (const char c : text)
+        if (length_ < sizeof text_) text_[length_++] = c;
+    };
+    append(architecture), append("."), append(name);
+  }
+  operator std::string_view() const { return {text_, length_}; }
+
+ private:
+  char text_[96];
+  size_t length_ = 0;
+};
+
+class Reader {
+ public:
+  Reader(const gguf::File& file, std::string_view architecture) : file_(file), architecture_(architecture) {}
+
+  bool has(std::string_view name) const {
+    gguf::Entry entry;
+    return file_.find(Key(architecture_, name), &entry);
+  }
+  uint32_t count(std::string_view name, uint64_t lowest, uint64_t highest) {
+    return take(file_.get_unsigned(Key(architecture_, name), lowest, highest));
+  }
+  uint32_t count(std::string_view name, uint64_t lowest, uint64_t highest, uint64_t otherwise) {
+    return take(file_.get_unsigned(Key(architecture_, name), lowest, highest, otherwise));
+  }
+  // A finite number in [lowest, highest].
+  double real(std::string_view name, double lowest, double highest) {
+    return in_range(name, lowest, highest, file_.get_real(Key(architecture_, name)));
+  }
+  double real(std::string_view name, double lowest, double highest, double otherwise) {
+    return in_range(name, lowest, highest, file_.get_real(Key(architecture_, name), otherwise));
+  }
+  std::string_view text(std::string_view name, std::string_view otherwise) {
+    const Result<std::string_view> result = file_.get_string(Key(architecture_, name), otherwise);
+    keep(result.status());
+    return result.value();
+  }
+  bool flag(std::string_view name, bool otherwise) {
+    const Result<bool> result = file_.get_bool(Key(architecture_, name), otherwise);
+    keep(result.status());
+    return result.value();
+  }
+  bool keep(const Status& status) {
+    if (status_.ok()) status_ = status;
+    return status.ok();
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  double in_range(std::string_view name, double lowest, double highest, const Result<double>& result) {
+    if (!keep(result.status())) return lowest;
+    if (!(result.value() >= lowest && result.value() <= highest))
+      keep(Status::error(Code::bad_model, "{} is {}; allowed is {} to {}", std::string_view(Key(architecture_, name)),
+                         result.value(), lowest, highest));
+    return result.value();
+  }
+  uint32_t take(const Result<uint64_t>& result) {
+    return keep(result.status()) ? static_cast<uint32_t>(result.value()) : 1;
+  }
+
+  const gguf::File& file_;
+  std::string_view architecture_;
+  Status status_;
+};
+
+RopeConfig read_rope(Reader& reader, uint32_t key_dim, uint32_t context_length) {
+  RopeConfig rope{};
+  rope.n_rotated = reader.count("rope.dimension_count", 2, key_dim, key_dim);
+  if (rope.n_rotated % 2 != 0)
+    reader.keep(Status::error(Code::bad_model, "rope.dimension_count is {}; it must be even", rope.n_rotated));
+  rope.base = reader.real("rope.freq_base", 1, 1e15, 10000);
+  rope.factor = 1;
+  rope.attention_factor = 1;
+  // The oldest files give a linear factor alone.
+  const double old_factor = reader.real("rope.scale_linear", 1e-6, 1e6, 1);
+  const std::string_view kind = reader.text("rope.scaling.type", old_factor == 1 ? "none" : "linear");
+  if (kind == "none") return rope;
+  rope.factor = reader.real("rope.scaling.factor", 1e-6, 1e6, old_factor);
+  if (kind == "linear") {
+    rope.scaling = RopeScaling::linear;
+  } else if (kind == "yarn") {
+    rope.scaling = RopeScaling::yarn;
+    rope.original_context = reader.count("rope.scaling.original_context_length", 1, Config::kMaxContext, context_length);
+    rope.attention_factor = reader.real("rope.scaling.attn_factor", 1e-3, 1e3, 1);
+    rope.beta_fast = reader.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32);
+    rope.beta_slow = reader.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1);
+  } else {
+    reader.keep(Status::error(Code::unsupported, "rope.scaling.type is {}; this build knows none, linear and yarn", kind));
+  }
+  return rope;
+}
+
+}  // namespace
+
+Result<std::string_view> read_architecture(const gguf::File& file) { return file.get_string("general.architecture"); }
+
+Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
+  MOTE_ASSIGN_OR_RETURN(const std::string_view architecture, read_architecture(file));
+  Reader reader(file, architecture);
+  Config config{};
+  config.architecture = architecture;
+  config.n_vocab = n_vocab;
+  config.n_layers = reader.count("block_count", 1, Config::kMaxLayers);
+  config.d_model = reader.count("embedding_length", 1, Config::kMaxWidth);
+  config.context_length = reader.count("context_length", 1, Config::kMaxContext);
+  config.norm_epsilon = static_cast<float>(reader.real("attention.layer_norm_rms_epsilon", 0, 1));
+  const uint32_t vocab_size = reader.count("vocab_size", 1, Config::kMaxVocab, n_vocab);
+  if (const uint32_t n_experts = reader.count("expert_count", 0, UINT32_MAX, 0); n_experts != 0)
+    reader.keep(Status::error(Code::unsupported, "{}.expert_count is {}; mixtures of experts are not run by this build", architecture,
+                              n_experts));
+  if (!reader.status().ok()) return reader.status();
+  if (vocab_size != n_vocab)
+    return Status::error(Code::bad_model, "{}.vocab_size is {}, token_embd.weight has {} rows", architecture, vocab_size,
+                         n_vocab);
+
+  // Without key_length a head is the width divided by the heads, which then must be the same in every layer.
+  if (!reader.has("attention.key_length")) {
+    MOTE_ASSIGN_OR_RETURN(const LayerConfig first, read_layer_config(file, config, 0));
+    if (config.d_model % first.n_heads != 0)
+      return Status::error(Code::bad_model,
+                           "{}.embedding_length {} is not a multiple of attention.head_count {}, and there is no "
+                           "attention.key_length",
+                           architecture, config.d_model, first.n_heads);
+    config.key_dim = config.d_model / first.n_heads;
+  } else {
+    config.key_dim = reader.count("attention.key_length", 1, Config::kMaxWidth);
+  }
+  config.value_dim = reader.count("attention.value_length", 1, Config::kMaxWidth, config.key_dim);
+  if (!reader.status().ok()) return reader.status();
+  if (config.key_dim < 2)
+    return Status::error(Code::bad_model, "heads of {} values are too small; at least 2 are needed", config.key_dim);
+  config.rope = read_rope(reader, config.key_dim, config.context_length);
+  if (!reader.status().ok()) return reader.status();
+  return config;
+}
+
+Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& config, uint32_t layer) {
+  LayerConfig out{};
+  const Key heads(config.architecture, "attention.head_count"), kv_heads(config.architecture, "attention.head_count_kv");
+  const Key width(config.architecture, "feed_forward_length");
+  MOTE_ASSIGN_OR_RETURN(const uint64_t n_heads,
+                        file.get_unsigned_at(heads, layer, config.n_layers, 1, Config::kMaxHeads));
+  uint64_t n_kv_heads = n_heads;
+  gguf::Entry entry;
+  if (file.find(kv_heads, &entry)) {
+    MOTE_ASSIGN_OR_RETURN(n_kv_heads, file.get_unsigned_at(kv_heads, layer, config.n_layers, 1, Config::kMaxHeads));
+  }
+  if (n_heads % n_kv_heads != 0)
+    return Status::error(Code::bad_model, "{} is {} in layer {}; it must divide attention.head_count, which is {}",
+                         std::string_view(kv_heads), n_kv_heads, layer, n_heads);
+  MOTE_ASSIGN_OR_RETURN(const uint64_t d_ff, file.get_unsigned_at(width, layer, config.n_layers, 1, Config::kMaxWidth));
+  out.n_heads = static_cast<uint32_t>(n_heads);
+  out.n_kv_heads = static_cast<uint32_t>(n_kv_heads);
+  out.d_ff = static_cast<uint32_t>(d_ff);
+  if (uint64_t{out.n_heads} * config.key_dim > Config::kMaxWidth || uint64_t{out.n_heads} * config.value_dim > Config::kMaxWidth)
+    return Status::error(Code::bad_model, "layer {} has {} heads of {} values; together at most {} are allowed", layer, out.n_heads,
+                         config.key_dim > config.value_dim ? config.key_dim : config.value_dim, Config::kMaxWidth);
+  return out;
+}
+
+}  // namespace mote

@@ -1,0 +1,48 @@
+// The hyperparameters of a model, read from the metadata and checked: nothing behind this needs to doubt them.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/gguf/file.h"
+
+namespace mote {
+
+enum class RopeScaling : uint8_t { none, linear, yarn };
+
+struct RopeConfig {
+  uint32_t n_rotated;              // dimensions of a head that are turned, even
+  double base;
+  RopeScaling scaling;
+  double factor;                   // positions are divided by it (linear, yarn); 1 otherwise
+  uint32_t original_context;       // yarn: the length that the model was first trained for
+  double attention_factor;         // yarn: further magnitude of cos and sin
+  double beta_fast, beta_slow;     // yarn: turns over the original context between which frequencies are blended
+};
+
+struct Config {
+  // Limits that no real model comes near; they keep every product of two of these numbers within 64 bits and every
+  // Value's row within 32.
+  static constexpr uint32_t kMaxWidth = 1u << 20, kMaxLayers = 4096, kMaxHeads = 4096, kMaxVocab = 1u << 22;
+  static constexpr uint32_t kMaxContext = 1u << 24;
+
+  std::string_view architecture;
+  uint32_t n_vocab, n_layers, d_model, context_length;
+  uint32_t key_dim, value_dim;     // of a head
+  float norm_epsilon;
+  RopeConfig rope;
+};
+
+// Heads and widths of one layer: a scalar in the metadata counts for every layer, a list has one element per layer.
+struct LayerConfig {
+  uint32_t n_heads, n_kv_heads, d_ff;
+};
+
+// `n_vocab` comes from the token embedding. bad_model or unsupported with the key, what was found and what is allowed.
+Result<Config> read_config(const gguf::File& file, uint32_t n_vocab);
+Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& config, uint32_t layer);
+
+// general.architecture, as it stands in the file.
+Result<std::string_view> read_architecture(const gguf::File& file);
+
+}  // namespace mote

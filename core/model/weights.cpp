@@ -1,0 +1,125 @@
+#include "core/model/weights.h"
+
+#include "core/base/math.h"
+
+namespace mote {
+namespace {
+
+// "blk.3.attn_q.weight"
+class LayerName {
+ public:
+  LayerName(uint32_t layer, std::string_view name) {
+    const FormatArgument arguments[] = {FormatArgument(layer), FormatArgument(name)};
+    length_ = format_sentence(text_, sizeof text_, "blk.{}.{}", arguments, 2);
+  }
+  operator std::string_view() const { return {text_, length_}; }
+
+ private:
+  char text_[80];
+  uint32_t length_;
+};
+
+// YaRN's dimension at which a frequency makes `turns` turns over the original context.
+// https://arxiv.org/abs/2309.00071, section 3.2
+double dimension_of_turns(const RopeConfig& rope, double turns) {
+  constexpr double kTwoPi = 6.283185307179586476925286766559;
+  return rope.n_rotated * log_f64(rope.original_context / (turns * kTwoPi)) / (2 * log_f64(rope.base));
+}
+
+double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+double floor_of(double x) {
+  const auto whole = static_cast<double>(static_cast<int64_t>(clamp(x, -1e15, 1e15)));
+  return whole > x ? whole - 1 : whole;
+}
+
+// Frequency i of `count`, in radians per position.
+double rope_frequency(const RopeConfig& rope, uint32_t i, double factor) {
+  const double plain = pow_f64(rope.base, -2.0 * i / rope.n_rotated) / factor;
+  if (rope.scaling == RopeScaling::none) return plain;
+  const double stretched = plain / rope.factor;
+  if (rope.scaling == RopeScaling::linear) return stretched;
+  const double last = rope.n_rotated - 1;
+  const double low = clamp(floor_of(dimension_of_turns(rope, rope.beta_fast)), 0, last);
+  const double high = clamp(-floor_of(-dimension_of_turns(rope, rope.beta_slow)), 0, last);
+  const double span = high - low < 0.001 ? 0.001 : high - low;
+  const double keep = 1 - clamp((i - low) / span, 0, 1);   // 1: fast enough to stay as it was trained
+  return stretched * (1 - keep) + plain * keep;
+}
+
+}  // namespace
+
+const gguf::Tensor* Weights::require(std::string_view name) {
+  const gguf::Tensor* tensor = index_.find(name);
+  if (tensor == nullptr) fail(Status::error(Code::bad_model, "tensor {} is missing", name));
+  return tensor;
+}
+
+Matrix Weights::matrix(std::string_view name, uint32_t rows, uint32_t columns) {
+  const gguf::Tensor* tensor = require(name);
+  if (tensor == nullptr) return {};
+  if (tensor->dimensions[0] != columns || tensor->dimensions[1] != rows || tensor->dimensions[2] != 1 || tensor->dimensions[3] != 1) {
+    fail(Status::error(Code::bad_model, "tensor {} is [{}, {}, {}, {}]; the metadata asks for [{}, {}]", name, tensor->dimensions[0],
+                       tensor->dimensions[1], tensor->dimensions[2], tensor->dimensions[3], columns, rows));
+    return {};
+  }
+  return {tensor->data, rows, columns, tensor->format, tensor->name};
+}
+
+std::span<float> Weights::widen(const gguf::Tensor& tensor, uint32_t count) {
+  if (tensor.dimensions[0] != count || tensor.dimensions[1] != 1 || tensor.dimensions[2] != 1 || tensor.dimensions[3] != 1) {
+    fail(Status::error(Code::bad_model, "tensor {} is [{}, {}, {}, {}]; a vector of {} values is needed", tensor.name,
+                       tensor.dimensions[0], tensor.dimensions[1], tensor.dimensions[2], tensor.dimensions[3], count));
+    return {};
+  }
+  const std::span<float> values = arena_.take<float>(count);
+  if (!values.empty()) dequantize_row(tensor.format, tensor.data, count, values.data());
+  return values;
+}
+
+Vector Weights::vector(std::string_view name, uint32_t count) {
+  const gguf::Tensor* tensor = require(name);
+  return tensor == nullptr ? Vector{} : Vector{widen(*tensor, count).data(), count};
+}
+
+Matrix Weights::layer_matrix(uint32_t layer, std::string_view name, uint32_t rows, uint32_t columns) {
+  return matrix(LayerName(layer, name), rows, columns);
+}
+
+Vector Weights::layer_vector(uint32_t layer, std::string_view name, uint32_t count) {
+  return vector(LayerName(layer, name), count);
+}
+
+Vector Weights::optional_layer_vector(uint32_t layer, std::string_view name, uint32_t count) {
+  const LayerName full(layer, name);
+  return has(full) ? vector(full, count) : Vector{};
+}
+
+RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::string_view factors_name) {
+  const uint32_t count = config.n_rotated / 2;
+  const std::span<double> frequency = arena_.take<double>(count);
+  const gguf::Tensor* factors = index_.find(factors_name);
+  const std::span<float> factor = factors == nullptr ? std::span<float>() : widen(*factors, count);
+  for (uint32_t i = 0; i < frequency.size(); ++i) {
+    const double f = factor.empty() ? 1 : static_cast<double>(factor[i]);
+    if (!(f > 0 && f < 1e30)) {
+      fail(Status::error(Code::bad_model, "tensor {} holds {} at {}; every factor must be above 0 and finite", factors_name, f, i));
+      break;
+    }
+    frequency[i] = rope_frequency(config, i, f);
+  }
+  double magnitude = config.attention_factor;
+  if (config.scaling == RopeScaling::yarn && config.factor > 1) magnitude *= 1 + 0.1 * log_f64(config.factor);
+  return {{frequency.data(), config.n_rotated, magnitude}, pairing};
+}
+
+Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index) {
+  const gguf::Tensor* embedding = index.find("token_embd.weight");
+  if (embedding == nullptr) return Status::error(Code::bad_model, "tensor token_embd.weight is missing");
+  const uint64_t rows = embedding->dimensions[1];
+  if (rows > Config::kMaxVocab)
+    return Status::error(Code::bad_model, "tensor token_embd.weight has {} rows; at most {} are allowed", rows, Config::kMaxVocab);
+  return static_cast<uint32_t>(rows);
+}
+
+}  // namespace mote

@@ -1,0 +1,50 @@
+// Binds tensors by name while a plan is built. Matrices stay where they lie in the file; vectors are widened into the
+// model's arena. The first missing or misshapen tensor is kept as a status and everything after it is ignored, so that
+// a `build` function needs no checks of its own.
+#pragma once
+#include <string_view>
+
+#include "core/base/arena.h"
+#include "core/gguf/tensor_index.h"
+#include "core/model/config.h"
+#include "core/ops/plan_builder.h"
+
+namespace mote {
+
+class Weights {
+ public:
+  // With a measuring arena vectors have a length but no data.
+  Weights(const gguf::TensorIndex& index, Arena& arena) : index_(index), arena_(arena) {}
+
+  // Tensors of the whole model: "output.weight". [rows, columns]
+  bool has(std::string_view name) const { return index_.find(name) != nullptr; }
+  Matrix matrix(std::string_view name, uint32_t rows, uint32_t columns);
+  Vector vector(std::string_view name, uint32_t count);
+
+  // Tensors of a layer: layer_matrix(3, "attn_q.weight", ...) is "blk.3.attn_q.weight".
+  Matrix layer_matrix(uint32_t layer, std::string_view name, uint32_t rows, uint32_t columns);
+  Vector layer_vector(uint32_t layer, std::string_view name, uint32_t count);
+  Vector optional_layer_vector(uint32_t layer, std::string_view name, uint32_t count);
+
+  // Rotary settings of the model: frequencies from base, scaling and, where there is one, the factor tensor
+  // `factors_name` ("rope_freqs.weight").
+  RopeSettings rope(const RopeConfig& config, RopePairing pairing, std::string_view factors_name);
+
+  const Status& status() const { return status_; }
+
+ private:
+  const gguf::Tensor* require(std::string_view name);
+  void fail(const Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+  std::span<float> widen(const gguf::Tensor& tensor, uint32_t count);
+
+  const gguf::TensorIndex& index_;
+  Arena& arena_;
+  Status status_;
+};
+
+// Rows of the token embedding: the size of the vocabulary that the model's matrices are made for.
+Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index);
+
+}  // namespace mote

@@ -1,0 +1,208 @@
+#include "core/ops/plan_builder.h"
+
+namespace mote {
+
+bool PlanBuilder::expect(bool holds, std::string_view pattern, const FormatArgument& a, const FormatArgument& b,
+                         const FormatArgument& c) {
+  if (!status_.ok()) return false;
+  if (!holds) status_ = Status::error(Code::bad_model, pattern, a, b, c);
+  return holds;
+}
+
+bool PlanBuilder::same_shape(Op op, Value a, Value b) {
+  return expect(a.columns == b.columns && a.rows == b.rows, "{} is given rows of {} and of {} values", op_info(op).name,
+                a.columns, b.columns);
+}
+
+Step PlanBuilder::start(Op op, Value x) const {
+  Step step;
+  step.op = op;
+  step.layer = static_cast<uint16_t>(layer_ < kNoLayer ? layer_ : kNoLayer);
+  step.inputs[0] = x;
+  return step;
+}
+
+void PlanBuilder::add_step(const Step& step) {
+  if (!status_.ok()) return;
+  if (storing_) {
+    if (counts_.steps >= steps_.size()) {
+      status_ = Status::error(Code::out_of_memory, "the plan has more than the {} steps it was sized for", steps_.size());
+      return;
+    }
+    for (const Value& input : step.inputs)
+      if (input.exists()) values_[input.id].last_step = counts_.steps;
+    steps_[counts_.steps] = step;
+  }
+  ++counts_.steps;
+}
+
+Value PlanBuilder::finish_step(Step& step, Dimension rows, uint32_t columns) {
+  if (!expect(counts_.values < Value::kNone, "the plan has more than {} Values", Value::kNone, 0, 0)) return {};
+  Value out{static_cast<uint16_t>(counts_.values), rows, columns};
+  if (storing_) {
+    if (counts_.values >= values_.size()) {
+      status_ = Status::error(Code::out_of_memory, "the plan has more than the {} Values it was sized for", values_.size());
+      return {};
+    }
+    values_[counts_.values] = {rows, columns, counts_.steps, counts_.steps};
+  }
+  ++counts_.values;
+  step.output = out;
+  add_step(step);
+  return out;
+}
+
+Value PlanBuilder::embed(const Matrix& table) {
+  Step step = start(Op::embed, {});
+  step.matrix = table;
+  return finish_step(step, Dimension::tokens, table.columns);
+}
+
+Value PlanBuilder::position_embed(Value x, const Matrix& table) {
+  expect(x.columns == table.columns, "{} has rows of {} values, the hidden state has {}", table.name, table.columns, x.columns);
+  Step step = start(Op::position_embed, x);
+  step.matrix = table;
+  return finish_step(step, x.rows, x.columns);
+}
+
+Value PlanBuilder::rms_norm(Value x, const Vector& weight, float epsilon) {
+  expect(weight.count == x.columns, "rms_norm has {} weights for rows of {} values", weight.count, x.columns, 0);
+  Step step = start(Op::rms_norm, x);
+  step.vector = weight;
+  step.attributes.norm = {epsilon};
+  return finish_step(step, x.rows, x.columns);
+}
+
+Value PlanBuilder::layer_norm(Value x, const Vector& weight, const Vector& bias, float epsilon) {
+  expect(weight.count == x.columns && (!bias.exists() || bias.count == x.columns),
+         "layer_norm has {} weights and {} biases for rows of {} values", weight.count, bias.count, x.columns);
+  Step step = start(Op::layer_norm, x);
+  step.vector = weight;
+  step.bias = bias;
+  step.attributes.norm = {epsilon};
+  return finish_step(step, x.rows, x.columns);
+}
+
+Value PlanBuilder::linear(Value x, const Matrix& weight, const Vector& bias) {
+  expect(weight.columns == x.columns, "tensor {} has rows of {} values, its input has {}", weight.name, weight.columns,
+         x.columns);
+  expect(!bias.exists() || bias.count == weight.rows, "the bias of tensor {} has {} values for {} rows", weight.name,
+         bias.count, weight.rows);
+  Step step = start(Op::linear, x);
+  step.matrix = weight;
+  step.bias = bias;
+  return finish_step(step, x.rows, weight.rows);
+}
+
+Value PlanBuilder::rope(Value x, uint32_t head_dim, const RopeSettings& rope) {
+  const uint32_t n_rotated = rope.angles.n_rotated;
+  if (!expect(head_dim != 0 && x.columns % head_dim == 0 && n_rotated % 2 == 0 && n_rotated <= head_dim,
+              "rope turns {} dimensions of heads of {} in rows of {} values", n_rotated, head_dim, x.columns))
+    return {};
+  if (!angles_.exists() || !(angles_settings_ == rope)) {
+    Step angles = start(Op::rope_angles, {});
+    angles.attributes.rope_angles = rope.angles;
+    angles_ = finish_step(angles, Dimension::tokens, n_rotated);
+    angles_settings_ = rope;
+  }
+  Step step = start(Op::rope, x);
+  step.inputs[1] = angles_;
+  step.attributes.rope = {x.columns / head_dim, head_dim, n_rotated, rope.pairing};
+  return finish_step(step, x.rows, x.columns);
+}
+
+State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window) {
+  last_state_ = {layer_, n_kv_heads, key_dim, value_dim, window};
+  if (!expect(counts_.states < State::kNone, "the plan has more than {} states", State::kNone, 0, 0)) return {};
+  if (storing_) {
+    if (counts_.states >= states_.size()) {
+      status_ = Status::error(Code::out_of_memory, "the plan has more than the {} states it was sized for", states_.size());
+      return {};
+    }
+    states_[counts_.states] = last_state_;
+  }
+  last_state_id_ = static_cast<uint16_t>(counts_.states++);
+  return {last_state_id_};
+}
+
+State PlanBuilder::append(State state, Value keys, Value values) {
+  const StateInfo& info = last_state_;
+  expect(uint64_t{info.n_kv_heads} * info.key_dim == keys.columns && uint64_t{info.n_kv_heads} * info.value_dim == values.columns,
+         "{} KV heads do not fit keys of {} and values of {} values", info.n_kv_heads, keys.columns, values.columns);
+  Step step = start(Op::append, keys);
+  step.inputs[1] = values;
+  step.state = state;
+  add_step(step);
+  return state;
+}
+
+Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttributes& attributes) {
+  const StateInfo& info = last_state_;
+  if (!expect(attributes.n_heads != 0 && info.n_kv_heads != 0 && attributes.n_heads % info.n_kv_heads == 0 &&
+                  uint64_t{attributes.n_heads} * info.key_dim == q.columns,
+              "{} heads on {} KV heads do not fit queries of {} values", attributes.n_heads, info.n_kv_heads, q.columns))
+    return {};
+  Step step = start(Op::attention, q);
+  step.state = past;
+  step.attributes.attention = attributes;
+  return finish_step(step, q.rows, attributes.n_heads * info.value_dim);
+}
+
+Value PlanBuilder::activate(Value x, Activation function) {
+  Step step = start(Op::activate, x);
+  step.attributes.activate = {function};
+  return finish_step(step, x.rows, x.columns);
+}
+
+Value PlanBuilder::gate(Value gate, Value up, Activation function) {
+  same_shape(Op::gate, gate, up);
+  Step step = start(Op::gate, gate);
+  step.inputs[1] = up;
+  step.attributes.activate = {function};
+  return finish_step(step, gate.rows, gate.columns);
+}
+
+Value PlanBuilder::add(Value a, Value b) {
+  same_shape(Op::add, a, b);
+  Step step = start(Op::add, a);
+  step.inputs[1] = b;
+  return finish_step(step, a.rows, a.columns);
+}
+
+Value PlanBuilder::scale(Value x, float factor) {
+  Step step = start(Op::scale, x);
+  step.attributes.scale = {factor};
+  return finish_step(step, x.rows, x.columns);
+}
+
+Value PlanBuilder::softcap(Value x, float cap) {
+  Step step = start(Op::softcap, x);
+  step.attributes.scale = {cap};
+  return finish_step(step, x.rows, x.columns);
+}
+
+Value PlanBuilder::take_wanted_rows(Value x) {
+  expect(x.rows == Dimension::tokens, "take_rows is given rows that were taken already", 0, 0, 0);
+  Step step = start(Op::take_rows, x);
+  return finish_step(step, Dimension::outputs, x.columns);
+}
+
+Status PlanBuilder::logits(Value logits) {
+  expect(logits.rows == Dimension::outputs, "the plan's result has a row for every token, not for the wanted ones", 0, 0, 0);
+  if (!status_.ok()) return status_;
+  logits_ = logits;
+  if (storing_) values_[logits.id].last_step = UINT32_MAX;   // kept after the last step
+  return {};
+}
+
+Result<Plan> PlanBuilder::finish() const {
+  if (!status_.ok()) return status_;
+  Plan plan;
+  plan.steps = steps_.first(counts_.steps);
+  plan.values = values_.first(counts_.values);
+  plan.states = states_.first(counts_.states);
+  plan.logits = logits_;
+  return plan;
+}
+
+}  // namespace mote

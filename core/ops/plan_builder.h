@@ -1,0 +1,84 @@
+// Writes a plan down, one call per op, so that an architecture reads like its paper. Shapes are checked as the steps
+// are added; the first contradiction is kept and everything after it is ignored, so that a `build` function needs no
+// checks of its own.
+//
+// Without storage the builder only counts: the same `build` function runs once to size the plan and once to write it.
+#pragma once
+#include <span>
+
+#include "core/base/result.h"
+#include "core/ops/plan.h"
+
+namespace mote {
+
+struct RopeSettings {
+  RopeAnglesAttributes angles;
+  RopePairing pairing;
+  bool operator==(const RopeSettings& other) const {
+    return angles.frequency == other.angles.frequency && angles.n_rotated == other.angles.n_rotated &&
+           angles.magnitude == other.angles.magnitude && pairing == other.pairing;
+  }
+};
+
+class PlanBuilder {
+ public:
+  struct Counts {
+    uint32_t steps = 0, values = 0, states = 0;
+  };
+
+  PlanBuilder() = default;
+  PlanBuilder(std::span<Step> steps, std::span<ValueInfo> values, std::span<StateInfo> states)
+      : steps_(steps), values_(values), states_(states), storing_(true) {}
+
+  // Steps added from here on belong to this layer (for messages and profiles).
+  void enter_layer(uint32_t layer) { layer_ = layer; }
+  void leave_layers() { layer_ = kNoLayer; }
+
+  Value embed(const Matrix& table);                                   // [tokens, table.columns]
+  Value position_embed(Value x, const Matrix& table);
+  Value rms_norm(Value x, const Vector& weight, float epsilon);
+  Value layer_norm(Value x, const Vector& weight, const Vector& bias, float epsilon);
+  Value linear(Value x, const Matrix& weight, const Vector& bias = {});   // [rows of x, weight.rows]
+  Value rope(Value x, uint32_t head_dim, const RopeSettings& rope);
+  State kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window = 0);
+  State append(State state, Value keys, Value values);
+  Value causal_attention(Value q, State past, const AttentionAttributes& attributes);
+  Value activate(Value x, Activation function);
+  Value gate(Value gate, Value up, Activation function);
+  Value add(Value a, Value b);
+  Value scale(Value x, float factor);
+  Value softcap(Value x, float cap);
+  Value take_wanted_rows(Value x);                                    // [outputs, columns of x]
+  // Names the plan's result, [outputs, n_vocab].
+  Status logits(Value logits);
+
+  const Counts& counts() const { return counts_; }
+  // The plan, or the first contradiction. Only with storage.
+  Result<Plan> finish() const;
+  const Status& status() const { return status_; }
+
+ private:
+  static constexpr uint16_t kNoLayer = 0xffff;
+
+  Step start(Op op, Value x) const;
+  Value finish_step(Step& step, Dimension rows, uint32_t columns);
+  void add_step(const Step& step);
+  bool same_shape(Op op, Value a, Value b);
+  bool expect(bool holds, std::string_view pattern, const FormatArgument& a, const FormatArgument& b,
+              const FormatArgument& c);
+
+  std::span<Step> steps_;
+  std::span<ValueInfo> values_;
+  std::span<StateInfo> states_;
+  bool storing_ = false;
+  Counts counts_;
+  uint32_t layer_ = kNoLayer;
+  StateInfo last_state_{};             // of the last kv_state: what append and attention are checked against
+  uint16_t last_state_id_ = State::kNone;
+  Value angles_;                       // made by the first rope of each setting, shared by the ones after it
+  RopeSettings angles_settings_{};
+  Value logits_;
+  Status status_;
+};
+
+}  // namespace mote

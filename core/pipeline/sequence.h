@@ -1,0 +1,80 @@
+// One sequence of tokens moving through a plan: the history, the states behind it, and the batches that bring them
+// along. Positions 0 .. n_run() - 1 have been run; at most one token, the pending one, stands behind them.
+#pragma once
+#include <atomic>
+#include <span>
+
+#include "core/base/arena.h"
+#include "core/ops/backend.h"
+#include "core/pipeline/placement.h"
+
+namespace mote {
+
+struct SequenceOptions {
+  SessionShape shape;
+  bool slide = false;              // a full context drops tokens instead of refusing
+  uint32_t keep = 0;               // slide: tokens at the start that stay; below shape.context
+};
+
+// Bytes by kind, as they were taken from the arena.
+struct SequenceBytes {
+  uint64_t history_bytes = 0, plan_bytes = 0, activation_bytes = 0;
+  Footprint footprint;
+};
+
+// Logits [rows, n_vocab] of the tokens first .. first + rows - 1 of one evaluate call. False: stop.
+struct LogitsSink {
+  bool (*accept)(void* self, size_t first, size_t rows, const float* logits, size_t n_vocab);
+  void* self;
+};
+
+class Sequence {
+ public:
+  // Takes everything from `arena`. Measuring yields a null pointer; `offset_scratch` [plan.values] is then written to in
+  // place of the sequence's own table, and the parts may be without programs. `parts` and `plan` must outlive it.
+  static Result<Sequence*> create(const Plan& plan, std::span<const PlacedPart> parts, const SequenceOptions& options,
+                                  Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes);
+  void close();
+
+  // mote_feed, mote_evaluate, mote_prompt, mote_step, mote_rewind of mote.h. Tokens must be below n_vocab (checked).
+  Status feed(std::span<const int32_t> tokens, size_t* done);
+  Status evaluate(std::span<const int32_t> tokens, const LogitsSink& sink, size_t* done);
+  Status prompt(std::span<const int32_t> tokens, size_t* reused, size_t* done);
+  Status step();
+  Status rewind(size_t n_tokens);
+  // Appends one sampled token, pending; context_full when it may not. A sliding sequence slides in the next call that
+  // runs it.
+  Status append(int32_t token);
+  bool full() const { return !options_.slide && n_history_ >= options_.shape.context; }
+
+  // [n_vocab] after the last token run, or empty.
+  std::span<const float> logits() const;
+  std::span<const int32_t> history() const { return history_.first(n_history_); }
+  bool has_pending() const { return n_run_ < n_history_; }
+  uint32_t n_vocab() const { return plan_->logits.columns; }
+  // Tokens since the sequence began, dropped ones included: the index that keys the sampler.
+  uint64_t stream_index() const { return n_dropped_ + n_history_; }
+
+  std::atomic<uint32_t>& cancel_flag() { return cancel_; }
+
+ private:
+  Status check_tokens(std::span<const int32_t> tokens) const;
+  Status make_room(size_t count);
+  Status run_until(uint32_t end);
+  Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
+  void truncate_to(uint32_t n_run);
+
+  const Plan* plan_ = nullptr;
+  std::span<const PlacedPart> parts_;
+  SequenceOptions options_;
+  std::span<int32_t> history_;          // [context + 1]
+  std::span<uint32_t> output_rows_;     // [max_outputs], 0, 1, 2 ...
+  std::span<Executor*> executors_;      // [parts]
+  ValueMemory values_;
+  uint32_t n_history_ = 0, n_run_ = 0;
+  bool has_logits_ = false;             // of token n_run_ - 1, in the first row of the plan's result
+  uint64_t n_dropped_ = 0;
+  std::atomic<uint32_t> cancel_{0};
+};
+
+}  // namespace mote
