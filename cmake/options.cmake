@@ -25,7 +25,8 @@ target_compile_options(mote_library_flags INTERFACE -fvisibility=hidden
 add_library(mote_program_flags INTERFACE)
 target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote Threads::Threads)
 
-# mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0.
+# mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0. Each
+# is also there spelled as in its table (MOTE_FORMAT_q4_0), for code that is made from the table's rows.
 set(MOTE_KNOWN_BACKENDS reference cpu)
 set(MOTE_KNOWN_ARCHES llama)
 file(STRINGS ${PROJECT_SOURCE_DIR}/core/format/formats.inc mote_format_rows REGEX "^MOTE_FORMAT\\(")
@@ -49,10 +50,11 @@ function(mote_build_switches kind chosen known out)
   foreach(name IN LISTS known)
     string(TOUPPER ${name} upper)
     if(name IN_LIST chosen)
-      string(APPEND text "#define MOTE_${prefix}_${upper} 1\n")
+      set(built_in 1)
     else()
-      string(APPEND text "#define MOTE_${prefix}_${upper} 0\n")
+      set(built_in 0)
     endif()
+    string(APPEND text "#define MOTE_${prefix}_${upper} ${built_in}\n#define MOTE_${prefix}_${name} ${built_in}\n")
   endforeach()
   set(${out} "${${out}}${text}" PARENT_SCOPE)
 endfunction()

@@ -15,11 +15,11 @@ enum class Format : uint8_t {
 };
 
 struct FormatInfo {
-  std::string_view name;       // "q4_0"
-  uint32_t number;             // ggml's type number, as a GGUF file stores it
-  uint32_t block_values;       // values per block: 1, 32 or 256
+  std::string_view name;   // "q4_0"
+  uint32_t number;         // ggml's type number, as a GGUF file stores it
+  uint32_t block_values;   // values per block: 1, 32 or 256
   uint32_t block_bytes;
-  bool enabled;                // chosen at configure time (MOTE_FORMATS)
+  bool enabled;   // chosen at configure time (MOTE_FORMATS)
 };
 
 // All formats in the order of the enumeration.
@@ -37,4 +37,4 @@ uint64_t row_bytes(Format format, uint64_t values);
 // values) bytes at any address; `values` is a multiple of the block's values.
 void dequantize_row(Format format, const uint8_t* from, uint64_t values, float* to);
 
-}  // namespace mote
+}   // namespace mote
