@@ -33,11 +33,14 @@ static inline float fma_f32_soft(float a, float b, float c) {
   const double error = (product - (sum - part)) + (addend - part);   // exact: two-sum (Knuth)
   const auto sum_bits = __builtin_bit_cast(uint64_t, sum);
   const auto error_bits = __builtin_bit_cast(uint64_t, error);
-  // An infinity or a NaN makes `error` a NaN or zero, for which both comparisons are false or the sum stays.
-  const uint64_t inexact = (error < 0 ? uint64_t{1} : 0) | (error > 0 ? uint64_t{1} : 0);
-  const uint64_t away = inexact & ~sum_bits;                        // 1: the last bit must change
-  const uint64_t opposite = 0 - ((sum_bits ^ error_bits) >> 63);    // all ones: towards zero
-  const uint64_t odd = sum_bits + ((away ^ opposite) - opposite);   // + 1 or - 1 in magnitude
+  // Integer arithmetic in place of comparisons: SSE2 has no vector form of the latter on 64 bits. An infinite or
+  // NaN sum stays as it is (its error is a NaN).
+  const uint64_t size = error_bits & 0x7fffffffffffffffu;
+  const uint64_t finite = ~(((sum_bits >> 52 & 0x7ff) + 1) >> 11);
+  const uint64_t inexact = (size + 0x7fffffffffffffffu) >> 63 & finite;   // 1: size is not 0
+  const uint64_t away = inexact & ~sum_bits;                              // 1: the last bit must change
+  const uint64_t opposite = 0 - ((sum_bits ^ error_bits) >> 63);          // all ones: towards zero
+  const uint64_t odd = sum_bits + ((away ^ opposite) - opposite);         // + 1 or - 1 in magnitude
   return static_cast<float>(__builtin_bit_cast(double, odd));
 }
 

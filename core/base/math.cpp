@@ -289,7 +289,7 @@ double erf_f64(double x) {
     for (int i = kErfTerms - 1; i >= 1; --i) p = p * z.hi + kErfSeries.c[i];
     const Pair series = multiply(z, fast_two_sum(-kThird.hi, z.hi * p - kThird.lo));
     const Pair head = multiply({x, 0}, kTwoOverSqrtPi);
-    return head.hi + (head.lo + head.hi * series.hi);
+    return add(head, multiply(head, series)).hi;
   }
   const double u = 2.5 * ((size - 4.0) / (size + 4.0)) + 0.5;
   double p = 0;

@@ -69,18 +69,21 @@ static inline float exp2_lane(float x) {
   p = fma_f32(p, r, 1.0f);
   // n << 23: the constant's own low bits are zero, so shifting the sum leaves n alone.
   const uint32_t exponent = __builtin_bit_cast(uint32_t, shifted) << 23;
-  const float result = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + exponent);
-  return x >= -115.0f ? result : 0.0f;
+  const uint32_t keep = x >= -115.0f ? 0xffffffffu : 0u;
+  return __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, p) + exponent) & keep);
 }
 
 // e^x, computed in double and rounded once: correctly rounded in more than 99.99 % of the arguments, at most
 // 0.501 ulp off, subnormal results included. exp(-inf) = 0, overflow = inf, NaN = NaN.
 static inline float exp_f32(float x) {
   constexpr double kMagic = 6755399441055744.0;   // 2^52 + 2^51
-  double y = static_cast<double>(x);
-  y = y > 200.0 ? 200.0 : y;   // both ends are far outside float and well inside double
-  y = y < -200.0 ? -200.0 : y;
-  y *= 0x1.71547652b82fep+0;   // log2(e)
+  // Clamped to +-200, far outside float and well inside double. By masks: gcc vectorises no choice between floats.
+  const auto bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t over = 0x43480000u - (bits & 0x7fffffffu);     // top bit set: |x| > 200, or a NaN
+  const uint32_t number = (bits & 0x7fffffffu) - 0x7f800001u;   // top bit set: not a NaN
+  const uint32_t beyond = 0u - ((over & number) >> 31);
+  const uint32_t limited = ((0x43480000u | (bits & 0x80000000u)) & beyond) | (bits & ~beyond);
+  const double y = static_cast<double>(__builtin_bit_cast(float, limited)) * 0x1.71547652b82fep+0;   // log2(e)
   const double shifted = y + kMagic;
   const double t = (y - (shifted - kMagic)) * 0x1.62e42fefa39efp-1;   // |t| <= ln(2) / 2
   double p = 1.0 / 3628800;                                           // Taylor to degree 10: relative error 2^-42
