@@ -10,4 +10,4 @@ uint64_t monotonic_nanoseconds();
 
 inline constexpr uint64_t kNoClock = 777'777'777'777'777'777u;
 
-}  // namespace mote
+}   // namespace mote

@@ -1,5 +1,5 @@
-// What the processor can do and the operating system lets it do, and how many threads are worth having. Nothing is kept:
-// the engine asks once and holds the answer.
+// What the processor can do and the operating system lets it do, and how many threads are worth having. Nothing is
+// kept: the engine asks once and holds the answer.
 #pragma once
 #include <cstdint>
 
@@ -22,6 +22,8 @@ struct CpuidWords {
 };
 CpuFeatures features_from_cpuid(const CpuidWords& words);
 CpuFeatures features_from_aarch64_hwcap(uint64_t hwcap, uint64_t hwcap2);
+// AT_HWCAP and AT_HWCAP2 of Linux; false on a system that has no such words.
+bool read_hwcap(uint64_t* hwcap, uint64_t* hwcap2);
 
 // A set of CPU numbers.
 struct CpuSet {
@@ -58,4 +60,4 @@ uint32_t read_performance_cores(const char* root, const CpuSet& allowed);
 // "0-3,8,10-11"; false if the text is anything else.
 bool parse_cpu_list(const char* text, CpuSet* set);
 
-}  // namespace mote
+}   // namespace mote

@@ -10,4 +10,4 @@ struct PlatformError {
   bool ok() const { return what == nullptr; }
 };
 
-}  // namespace mote
+}   // namespace mote

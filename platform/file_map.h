@@ -21,7 +21,7 @@ struct File {
 struct FileMap {
   const void* data = nullptr;   // byte 0 of the range, at any address; nullptr when the range is empty
   uint64_t size_bytes = 0;
-  void* pages = nullptr;        // what the system mapped, from the start of a page
+  void* pages = nullptr;   // what the system mapped, from the start of a page
   uint64_t pages_bytes = 0;
 };
 
@@ -42,4 +42,4 @@ void unmap_file(FileMap* map);
 // Copies `count_bytes` from byte `at_bytes` of the range. All of them or an error: a file that ends early is one.
 PlatformError read_file(const File& file, uint64_t at_bytes, void* to, uint64_t count_bytes);
 
-}  // namespace mote
+}   // namespace mote

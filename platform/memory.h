@@ -11,4 +11,4 @@ void* allocate_pages(uint64_t bytes);
 // Gives back what allocate_pages returned for the same `bytes`. nullptr is allowed.
 void free_pages(void* at, uint64_t bytes);
 
-}  // namespace mote
+}   // namespace mote

@@ -2,8 +2,8 @@
 //
 // One thread per lane, and lane i is thread i's own, so that what a core has in its cache stays useful. A lane whose
 // thread has not begun within about a microsecond is taken by whoever is free: a worker that sleeps, is held up by
-// another program, or is lost to a fork delays nothing but the lane it is in. Workers that wait spin for a short time and
-// then sleep. With more threads than cores the workers take turns, about as many awake as there are cores.
+// another program, or is lost to a fork delays nothing but the lane it is in. Workers that wait spin for a short time
+// and then sleep. With more threads than cores the workers take turns, about as many awake as there are cores.
 //
 // Two threads may run regions at once: the first leases the workers, the other runs all its lanes itself, one after the
 // other. Since results never depend on who runs a lane (parallel.h), both get the same bits.
@@ -19,8 +19,8 @@ inline constexpr uint32_t kMaxThreads = 256;
 inline constexpr uint64_t kWorkerStackBytes = 256 * 1024;
 
 struct ThreadPoolOptions {
-  uint32_t threads = 1;          // lanes; the caller is one of them, so one less is started
-  uint32_t cores = 0;            // how many of them can run at once; 0: ask the system
+  uint32_t threads = 1;   // lanes; the caller is one of them, so one less is started
+  uint32_t cores = 0;     // how many of them can run at once; 0: ask the system
   uint32_t spin_nanoseconds = 50'000;
   uint64_t stack_bytes = kWorkerStackBytes;   // for each started thread
 };
@@ -47,4 +47,4 @@ Parallel thread_pool_parallel(ThreadPool* pool);
 uint64_t thread_pool_tasks_done(const ThreadPool* pool, uint32_t thread);
 uint64_t thread_pool_inline_regions(const ThreadPool* pool);
 
-}  // namespace mote
+}   // namespace mote
