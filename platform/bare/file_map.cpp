@@ -1,0 +1,31 @@
+#include "platform/file_map.h"
+
+namespace mote {
+namespace {
+
+constexpr PlatformError kNoFiles{0, "cannot be opened: this platform has no files"};
+
+}   // namespace
+
+PlatformError open_file(const char*, File* file) {
+  *file = {};
+  return kNoFiles;
+}
+
+PlatformError open_descriptor(int, uint64_t, uint64_t, File* file) {
+  *file = {};
+  return kNoFiles;
+}
+
+void close_file(File* file) { *file = {}; }
+
+PlatformError map_file(const File&, FileMap* map) {
+  *map = {};
+  return kNoFiles;
+}
+
+void unmap_file(FileMap* map) { *map = {}; }
+
+PlatformError read_file(const File&, uint64_t, void*, uint64_t) { return kNoFiles; }
+
+}   // namespace mote
