@@ -1,0 +1,72 @@
+#!/bin/sh
+# Builds everything with warnings as errors and runs all tests; on a fresh machine it first installs what is missing.
+#
+#   tests/run.sh [--real] [CTEST ARGUMENTS...]
+#
+# --real adds the tests that download larger models. What follows goes to ctest, whose lines are the last ones printed.
+# MOTE_GOLDENS_DIR: a full set of reference outputs to compare with; naming one that is not there is a failure.
+# The builds are presets of their own under build/, so a second run only builds what changed.
+set -eu
+mote_root=$(cd "$(dirname "$0")/.." && pwd)
+. "$mote_root/tools/dependencies.sh"
+cd "$mote_root"
+
+case ${1:-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+test_spec_real='~[large]'
+if [ "${1:-}" = --real ]; then
+  shift
+  test_spec_real='*'
+fi
+if [ -n "${MOTE_GOLDENS_DIR:-}" ]; then
+  [ -d "$MOTE_GOLDENS_DIR" ] || die "MOTE_GOLDENS_DIR names $MOTE_GOLDENS_DIR, which is not a folder"
+  MOTE_GOLDENS_DIR=$(cd "$MOTE_GOLDENS_DIR" && pwd)
+  export MOTE_GOLDENS_DIR
+fi
+
+started=$(date +%s)
+heading() { printf '== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
+
+# build PRESET SANITIZER FOLDER OPTIONS...: configures into build/FOLDER and builds all of it, quietly while all is well.
+build() {
+  preset=$1
+  sanitizer=$2
+  folder=build/$3
+  shift 3
+  heading "building $folder"
+  need_catch2 "${CXX:-c++}" "$sanitizer"
+  mkdir -p "$folder"
+  cmake --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
+    > "$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; die "$folder could not be configured"; }
+  cmake --build "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; die "$folder does not build"; }
+}
+
+heading "installing what is missing"
+need_packages program tests
+has_clang=yes
+(need_packages clang) || has_clang=no
+
+# Quickstart first, as a new user would; its second run is one of the tests.
+heading "examples/quickstart.sh"
+examples/quickstart.sh > build/quickstart.txt
+MOTE_SMOLLM2=$(need_model smollm2)
+export MOTE_SMOLLM2
+
+# All tests under the address and undefined-behaviour sanitizers, but for real models; and all in the optimised build.
+build dev address,undefined dev
+build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real"
+# clang compiles every file too, with ThreadSanitizer; the tests that start threads run there.
+if [ $has_clang = yes ]; then
+  CC=clang-19 CXX=clang++-19 build tsan thread tsan
+else
+  say "clang 19 is not to be had here: ThreadSanitizer is used with ${CXX:-c++}, and nothing is compiled by clang"
+  build tsan thread tsan
+fi
+# Builds that others choose: the smallest, and one backend with a few formats.
+build size '' size
+build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
+
+# One run over the test lists of all builds, so that one summary counts everything.
+mkdir -p build/all
+printf 'subdirs(../dev ../ci ../tsan)\n' > build/all/CTestTestfile.cmake
+heading "running the tests"
+exec ctest --test-dir build/all --output-on-failure --no-tests=error -j "$(nproc)" "$@"

