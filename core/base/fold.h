@@ -1,0 +1,21 @@
+// The one way in which 16 partial sums become one number (the canonical order, see core/ops).
+#pragma once
+
+namespace mote {
+
+inline constexpr int kPartials = 16;
+
+// Folds by halves: p[i] += p[i + 8] for i < 8, then + 4, + 2, + 1. `partials` [16] is overwritten. Internal
+// linkage, since kernel files for newer instruction sets use it too.
+static inline float fold16(float* partials) {
+  for (int width = kPartials / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) partials[i] += partials[i + width];
+  return partials[0];
+}
+static inline double fold16(double* partials) {
+  for (int width = kPartials / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) partials[i] += partials[i + width];
+  return partials[0];
+}
+
+}   // namespace mote
