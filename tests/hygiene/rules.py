@@ -77,6 +77,18 @@ def readmes(root):
     findings, checked = [], 0
     folders = {os.path.dirname(path) for path in tree.files(root, ".h", ".hpp", ".c", ".cpp", ".py", ".sh", ".comp")}
     for folder in sorted(folder for folder in folders if folder):
+        # A folder of tests that mirrors a part is described by that part's page; data by the page above it. One that its
+        # parent's page lists needs none of its own, where folders are small.
+        mirrored = re.fullmatch(r"tests/(.*)", folder)
+        if mirrored and any(os.path.isdir(os.path.join(root, top, mirrored.group(1))) for top in ("", "core")):
+            continue
+        parent, name = os.path.split(folder)
+        if folder.startswith("tests/golden/") or (
+                (parent in ("platform", "tests") or parent.count("/") > 0)
+                and os.path.isfile(os.path.join(root, parent, "README.md"))
+                and f"`{name}/`" in tree.read(root, parent + "/README.md")
+                and not os.path.isfile(os.path.join(root, folder, "README.md"))):
+            continue
         checked += 1
         path = folder + "/README.md"
         if not os.path.isfile(os.path.join(root, path)):
