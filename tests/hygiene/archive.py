@@ -4,6 +4,7 @@
 
 Object files rather than the archive, because their paths say which part they belong to; the archive is made of them.
 """
+import os
 import re
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def run(*command):
 
 
 def part_of(path):
-    match = re.search(r"mote\.dir/((core|backends|platform)/.*)", path.replace("\\", "/"))
+    match = re.search(r"mote\.dir/((core|backends|platform)/.*)", os.path.normpath(path).replace("\\", "/"))
     return match.group(1) if match else None
 
 
