@@ -46,6 +46,12 @@ def functions(text):
             head = (head[0], head[1] + line)
 
 
+def names_its_writer(root, path, line):
+    """A small table may be committed when it says which script wrote it, and that lies beside it."""
+    writer = re.search(r"by (\w+\.py)\b", line)
+    return bool(writer) and os.path.isfile(os.path.join(root, os.path.dirname(path), writer.group(1)))
+
+
 def lengths(root):
     findings, checked, reasons, used = [], 0, long_reasons(root), set()
 
@@ -56,6 +62,8 @@ def lengths(root):
     for path in tree.files(root, *SOURCES):
         checked += 1
         text = tree.read(root, path)
+        if path.endswith(".inc") and names_its_writer(root, path, text.split("\n", 1)[0]):
+            continue
         count = text.count("\n")
         has_reason = count > USUAL_LINES and explained(path)
         if count > MOST_LINES:
@@ -125,9 +133,7 @@ def foreign(root):
         if path in ("LICENSE", "tests/hygiene/rules.py"):
             continue
         for number, line in enumerate(tree.read(root, path).splitlines(), 1):
-            # A small table may be committed when it says what wrote it and that lies beside it.
-            writer = re.search(r"by (\w+\.py)\b", line)
-            if writer and os.path.isfile(os.path.join(root, os.path.dirname(path), writer.group(1))):
+            if names_its_writer(root, path, line):
                 continue
             findings.extend(f"{path}:{number}: {why}: {line.strip()[:100]}" for pattern, why in FOREIGN if re.search(pattern, line))
     if data_bytes > DATA_BYTES:
