@@ -43,7 +43,7 @@ build() {
 heading "installing what is missing"
 need_packages program tests
 has_clang=yes
-(need_packages clang) || has_clang=no
+(need_packages checks) || has_clang=no
 
 # Quickstart first, as a new user would; its second run is one of the tests.
 heading "examples/quickstart.sh"

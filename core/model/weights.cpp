@@ -110,7 +110,7 @@ RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::s
   }
   double magnitude = config.attention_factor;
   if (config.scaling == RopeScaling::yarn && config.factor > 1) magnitude *= 1 + 0.1 * log_f64(config.factor);
-  return {{frequency.data(), config.n_rotated, magnitude}, pairing};
+  return {{frequency.data(), config.n_rotated, magnitude}, pairing, n_rope_settings_++};
 }
 
 Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index) {

@@ -41,6 +41,7 @@ class Weights {
 
   const gguf::TensorIndex& index_;
   Arena& arena_;
+  uint32_t n_rope_settings_ = 0;
   Status status_;
 };
 

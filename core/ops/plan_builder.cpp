@@ -99,11 +99,11 @@ Value PlanBuilder::rope(Value x, uint32_t head_dim, const RopeSettings& rope) {
   if (!expect(head_dim != 0 && x.columns % head_dim == 0 && n_rotated % 2 == 0 && n_rotated <= head_dim,
               "rope turns {} dimensions of heads of {} in rows of {} values", n_rotated, head_dim, x.columns))
     return {};
-  if (!angles_.exists() || !(angles_settings_ == rope)) {
+  if (!angles_.exists() || angles_number_ != rope.number) {
     Step angles = start(Op::rope_angles, {});
     angles.attributes.rope_angles = rope.angles;
     angles_ = finish_step(angles, Dimension::tokens, n_rotated);
-    angles_settings_ = rope;
+    angles_number_ = rope.number;
   }
   Step step = start(Op::rope, x);
   step.inputs[1] = angles_;

@@ -14,10 +14,7 @@ namespace mote {
 struct RopeSettings {
   RopeAnglesAttributes angles;
   RopePairing pairing;
-  bool operator==(const RopeSettings& other) const {
-    return angles.frequency == other.angles.frequency && angles.n_rotated == other.angles.n_rotated &&
-           angles.magnitude == other.angles.magnitude && pairing == other.pairing;
-  }
+  uint32_t number;                 // tells the settings of one model apart, also while frequencies have no data
 };
 
 class PlanBuilder {
@@ -76,7 +73,7 @@ class PlanBuilder {
   StateInfo last_state_{};             // of the last kv_state: what append and attention are checked against
   uint16_t last_state_id_ = State::kNone;
   Value angles_;                       // made by the first rope of each setting, shared by the ones after it
-  RopeSettings angles_settings_{};
+  uint32_t angles_number_ = 0;
   Value logits_;
   Status status_;
 };

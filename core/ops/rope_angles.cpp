@@ -7,8 +7,9 @@ namespace mote {
 void rope_angles_row(const RopeAnglesAttributes& attributes, uint32_t position, float* row) {
   for (uint32_t i = 0; i < attributes.n_rotated / 2; ++i) {
     const double angle = static_cast<double>(position) * attributes.frequency[i];
-    row[2 * i] = static_cast<float>(attributes.magnitude * cos_f64(angle));
-    row[2 * i + 1] = static_cast<float>(attributes.magnitude * sin_f64(angle));
+    const SinCos turned = sin_cos_f64(angle);
+    row[2 * i] = static_cast<float>(attributes.magnitude * turned.cosine);
+    row[2 * i + 1] = static_cast<float>(attributes.magnitude * turned.sine);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #if defined(__linux__)
@@ -15,6 +16,15 @@ namespace mote {
 namespace {
 
 constexpr size_t kPathBytes = 1024;
+
+// False if the path does not fit.
+__attribute__((format(printf, 2, 3))) bool write_path(char (&to)[kPathBytes], const char* pattern, ...) {
+  va_list values;
+  va_start(values, pattern);
+  const int length = std::vsnprintf(to, kPathBytes, pattern, values);
+  va_end(values);
+  return length >= 0 && static_cast<size_t>(length) < kPathBytes;
+}
 
 // A small file as text, at most capacity - 1 bytes of it.
 bool read_text(const char* path, char* text, size_t capacity) {
@@ -88,16 +98,13 @@ uint32_t quota_of_group(const char* folder, bool version2) {
   char path[kPathBytes], text[128];
   uint64_t quota = 0, period = 0;
   if (version2) {
-    if (std::snprintf(path, sizeof path, "%s/cpu.max", folder) >= static_cast<int>(sizeof path)) return 0;
-    if (!read_text(path, text, sizeof text)) return 0;
+    if (!write_path(path, "%s/cpu.max", folder) || !read_text(path, text, sizeof text)) return 0;
     const char* at = text;   // "max 100000" or "150000 100000"
     if (!parse_number(&at, &quota) || *at != ' ') return 0;
     if (++at, !parse_number(&at, &period)) return 0;
   } else {
-    if (std::snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) >= static_cast<int>(sizeof path)) return 0;
-    if (!read_number(path, &quota)) return 0;   // -1: no limit
-    std::snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!read_number(path, &period)) return 0;
+    if (!write_path(path, "%s/cpu.cfs_quota_us", folder) || !read_number(path, &quota)) return 0;   // -1: no limit
+    if (!write_path(path, "%s/cpu.cfs_period_us", folder) || !read_number(path, &period)) return 0;
   }
   if (quota == 0 || period == 0) return 0;
   const uint64_t cpus = quota / period;
@@ -132,7 +139,7 @@ uint32_t split(char* line, char separator, char** fields, uint32_t capacity) {
   return count;
 }
 
-void copy_path(char (&to)[kPathBytes], const char* from) { std::snprintf(to, kPathBytes, "%s", from); }
+void copy_path(char (&to)[kPathBytes], const char* from) { write_path(to, "%s", from); }
 
 // proc(5), /proc/pid/mountinfo: id parent major:minor root mount-point options [optional...] - type source options.
 void find_mount(char* line, bool version2, Hierarchy* h) {
@@ -159,9 +166,9 @@ void find_group(char* line, bool version2, Hierarchy* h) {
 uint32_t tightest_quota(const char* root, bool version2) {
   char path[kPathBytes];
   Hierarchy h;
-  std::snprintf(path, sizeof path, "%s/proc/self/mountinfo", root);
+  if (!write_path(path, "%s/proc/self/mountinfo", root)) return 0;
   for_each_line(path, [&](char* line) { find_mount(line, version2, &h); });
-  std::snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+  if (!write_path(path, "%s/proc/self/cgroup", root)) return 0;
   for_each_line(path, [&](char* line) { find_group(line, version2, &h); });
   if (!h.found) return 0;
   // In a container the mount may show only a part of the tree: /docker/abc is its root, the process in /docker/abc/d.
@@ -171,15 +178,14 @@ uint32_t tightest_quota(const char* root, bool version2) {
     group += shown;
   else
     group = "";
-  const int stem = std::snprintf(path, sizeof path, "%s%s", root, h.mount);
-  const int length = std::snprintf(path, sizeof path, "%s%s%s", root, h.mount, group);
-  if (length >= static_cast<int>(sizeof path)) return 0;
+  const size_t stem = std::strlen(root) + std::strlen(h.mount);
+  if (!write_path(path, "%s%s%s", root, h.mount, group)) return 0;
   uint32_t tightest = 0;
   while (true) {
     const uint32_t quota = quota_of_group(path, version2);
     if (quota != 0 && (tightest == 0 || quota < tightest)) tightest = quota;
     char* slash = std::strrchr(path, '/');
-    if (slash == nullptr || slash - path < stem) return tightest;
+    if (slash == nullptr || static_cast<size_t>(slash - path) < stem) return tightest;
     *slash = 0;
   }
 }
@@ -190,7 +196,7 @@ uint64_t largest_value(const char* root, const CpuSet& set, const char* name, ui
   for (uint32_t cpu = 0; cpu < CpuSet::kCapacity; ++cpu) {
     if (!set.has(cpu)) continue;
     char path[kPathBytes];
-    std::snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%u/%s", root, cpu, name);
+    if (!write_path(path, "%s/sys/devices/system/cpu/cpu%u/%s", root, cpu, name)) return 0;
     if (!read_number(path, &values[cpu]) || values[cpu] == 0) return 0;
     if (values[cpu] > largest) largest = values[cpu];
   }
@@ -201,7 +207,7 @@ uint64_t largest_value(const char* root, const CpuSet& set, const char* name, ui
 uint32_t first_sibling(const char* root, const CpuSet& set, uint32_t cpu) {
   char path[kPathBytes], text[256];
   CpuSet siblings;
-  std::snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", root, cpu);
+  if (!write_path(path, "%s/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", root, cpu)) return cpu;
   if (!read_text(path, text, sizeof text) || !parse_cpu_list(text, &siblings)) return cpu;
   for (uint32_t other = 0; other < cpu; ++other)
     if (siblings.has(other) && set.has(other)) return other;
@@ -235,7 +241,7 @@ uint32_t read_cgroup_quota(const char* root) {
 uint32_t read_performance_cores(const char* root, const CpuSet& allowed) {
   char path[kPathBytes], text[1024];
   CpuSet set = allowed, online;
-  std::snprintf(path, sizeof path, "%s/sys/devices/system/cpu/online", root);
+  if (!write_path(path, "%s/sys/devices/system/cpu/online", root)) return 0;
   if (!read_text(path, text, sizeof text) || !parse_cpu_list(text, &online)) return 0;
   for (uint32_t i = 0; i < CpuSet::kCapacity / 64; ++i) set.words[i] &= online.words[i];
 

@@ -1,0 +1,83 @@
+// append and attention: what a sequence carries, and how a query reads it.
+#include <algorithm>
+#include <limits>
+
+#include "backends/reference/executor.h"
+#include "core/base/half.h"
+#include "core/base/math.h"
+
+namespace mote {
+namespace {
+
+// The value as the session's KV type keeps it: finite, NaN is 0.
+float kept(float value, KvType type) {
+  if (value != value) return 0;
+  if (type == KvType::f16) return f16_to_f32(f32_to_f16(std::clamp(value, -65504.0F, 65504.0F)));
+  return std::clamp(value, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
+}
+
+}   // namespace
+
+Status ReferenceExecutor::append(const Step& step, const Batch& batch) {
+  const size_t key_columns = step.inputs[0].columns, value_columns = step.inputs[1].columns;
+  for (size_t row = 0; row < batch.tokens.size(); ++row) {
+    const float* keys = values_.data(step.inputs[0]) + row * key_columns;
+    const float* values = values_.data(step.inputs[1]) + row * value_columns;
+    float* to = state_row(step.state, batch.first_position + static_cast<uint32_t>(row));
+    for (size_t i = 0; i < key_columns; ++i) to[i] = kept(keys[i], shape_.kv_type);
+    for (size_t i = 0; i < value_columns; ++i) to[key_columns + i] = kept(values[i], shape_.kv_type);
+  }
+  return {};
+}
+
+// The pairs of a query row and a head are independent; the lanes share them.
+Status ReferenceExecutor::attention(const Step& step, const Batch& batch) {
+  const StateInfo& state = part_.plan->states[step.state.id];
+  const size_t n_heads = step.attributes.attention.n_heads, items = rows_of(step.output, batch) * n_heads;
+  const float* q = values_.data(step.inputs[0]);
+  float* y = values_.data(step.output);
+  parallel_.region([&](uint32_t lane) {
+    for (size_t item = lane; item < items; item += parallel_.lanes) {
+      const uint32_t position = batch.first_position + static_cast<uint32_t>(item / n_heads);
+      attend(step, position, static_cast<uint32_t>(item % n_heads), q + item * state.key_dim,
+             y + item * state.value_dim, lane);
+    }
+  });
+  return {};
+}
+
+// out = sum over the visible positions p of softmax(softcap(scale * q keys[p])) * values[p]
+void ReferenceExecutor::attend(const Step& step, uint32_t position, uint32_t head, const float* q, float* out,
+                               uint32_t lane) {
+  const StateInfo& state = part_.plan->states[step.state.id];
+  const AttentionAttributes& attributes = step.attributes.attention;
+  const uint32_t first = state.window != 0 && position >= state.window ? position + 1 - state.window : 0;
+  const size_t kv_head = head / (attributes.n_heads / state.n_kv_heads);
+  const size_t key_at = kv_head * state.key_dim;
+  const size_t value_at = size_t{state.n_kv_heads} * state.key_dim + kv_head * state.value_dim;
+  double* scores = &scores_[size_t{lane} * shape_.context];
+  double* sums = &sums_[size_t{lane} * max_value_dim_];
+
+  double largest = -std::numeric_limits<double>::infinity();
+  for (uint32_t p = first; p <= position; ++p) {
+    const float* key = state_row(step.state, p) + key_at;
+    double dot = 0;
+    for (uint32_t i = 0; i < state.key_dim; ++i) dot += double{q[i]} * key[i];
+    double score = dot * attributes.scale;
+    if (attributes.softcap != 0) score = attributes.softcap * tanh_f64(score / attributes.softcap);
+    scores[p] = score;
+    largest = std::max(largest, score);
+  }
+
+  double total = 0;
+  std::fill_n(sums, state.value_dim, 0.0);
+  for (uint32_t p = first; p <= position; ++p) {
+    const float* value = state_row(step.state, p) + value_at;
+    const double weight = exp_f64(scores[p] - largest);
+    total += weight;
+    for (uint32_t i = 0; i < state.value_dim; ++i) sums[i] += weight * value[i];
+  }
+  for (uint32_t i = 0; i < state.value_dim; ++i) out[i] = static_cast<float>(sums[i] / total);
+}
+
+}   // namespace mote

@@ -1,0 +1,183 @@
+#include "backends/reference/executor.h"
+
+#include <algorithm>
+
+#include "core/base/bytes.h"
+#include "core/base/checked.h"
+#include "core/base/half.h"
+
+namespace mote {
+
+Status ReferenceExecutor::layout(const PlanPart& part, const SessionShape& shape, const ValueMemory& values,
+                                 Parallel parallel, Arena& arena, Footprint* footprint) {
+  part_ = part;
+  shape_ = shape;
+  values_ = values;
+  parallel_ = parallel;
+  const uint64_t start = arena.used_bytes();
+  MOTE_RETURN_IF_ERROR(take_states(arena));
+  const uint64_t states_end = arena.used_bytes();
+  MOTE_RETURN_IF_ERROR(take_scratch(arena));
+  if (footprint != nullptr) {
+    footprint->state_bytes += states_end - start;
+    footprint->scratch_bytes += arena.used_bytes() - states_end;
+  }
+  return arena.status("the reference backend's session");
+}
+
+// f32 whatever the session's KV type, and every position, even where a window would allow a ring.
+Status ReferenceExecutor::take_states(Arena& arena) {
+  const Plan& plan = *part_.plan;
+  states_ = arena.take<float*>(plan.states.size());
+  for (float*& rows : states_) rows = nullptr;
+  for (uint16_t id = 0; id < plan.states.size(); ++id) {
+    const bool mine = std::ranges::any_of(part_.steps(), [&](const Step& step) { return step.state.id == id; });
+    if (!mine) continue;
+    const StateInfo& info = plan.states[id];
+    uint64_t columns = 0, count = 0;
+    if (!checked_multiply(info.n_kv_heads, uint64_t{info.key_dim} + info.value_dim, &columns) ||
+        !checked_multiply(columns, shape_.context, &count))
+      return Status::error(Code::out_of_memory, "the keys and values of layer {} need more than 2^64 bytes",
+                           info.layer);
+    const std::span<float> rows = arena.take<float>(count);
+    if (!states_.empty()) states_[id] = rows.data();
+  }
+  return {};
+}
+
+Status ReferenceExecutor::take_scratch(Arena& arena) {
+  uint32_t linear_columns = 0, context = 0;
+  for (const Step& step : part_.steps()) {
+    if (step.op == Op::linear || step.op == Op::position_embed)
+      max_columns_ = std::max(max_columns_, step.matrix.columns);
+    if (step.op == Op::linear) linear_columns = std::max(linear_columns, step.matrix.columns);
+    if (step.op == Op::attention) {
+      context = shape_.context;
+      max_value_dim_ = std::max(max_value_dim_, part_.plan->states[step.state.id].value_dim);
+    }
+  }
+  transposed_ = arena.take<double>(uint64_t{linear_columns} * kGroup);
+  weights_ = arena.take<float>(uint64_t{parallel_.lanes} * max_columns_);
+  scores_ = arena.take<double>(uint64_t{parallel_.lanes} * context);
+  sums_ = arena.take<double>(uint64_t{parallel_.lanes} * max_value_dim_);
+  return {};
+}
+
+Status ReferenceExecutor::check(const Batch& batch) const {
+  if (batch.tokens.size() > shape_.max_batch)
+    return Status::error(Code::invalid_argument, "a batch has {} rows, the session takes {}", batch.tokens.size(),
+                         shape_.max_batch);
+  if (uint64_t{batch.first_position} + batch.tokens.size() > shape_.context)
+    return Status::error(Code::context_full, "positions {} to {} do not fit a context of {}", batch.first_position,
+                         batch.first_position + batch.tokens.size() - 1, shape_.context);
+  if (batch.output_rows.size() > shape_.max_outputs)
+    return Status::error(Code::invalid_argument, "a batch wants {} outputs, the session gives {}",
+                         batch.output_rows.size(), shape_.max_outputs);
+  for (const uint32_t row : batch.output_rows) {
+    if (row >= batch.tokens.size())
+      return Status::error(Code::invalid_argument, "output row {} is wanted of a batch of {}", row,
+                           batch.tokens.size());
+  }
+  return {};
+}
+
+Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
+  MOTE_RETURN_IF_ERROR(check(batch));
+  for (const Step& step : part_.steps()) {
+    if (cancel.requested()) return Status::error(Code::cancelled, "cancelled before {}", op_info(step.op).name);
+    MOTE_RETURN_IF_ERROR(run_step(step, batch));
+  }
+  return {};
+}
+
+// No default: the compiler names an op that is missing here.
+Status ReferenceExecutor::run_step(const Step& step, const Batch& batch) {
+  switch (step.op) {
+    case Op::embed:
+      return embed(step, batch);
+    case Op::position_embed:
+      return position_embed(step, batch);
+    case Op::rms_norm:
+      return rms_norm(step, batch);
+    case Op::layer_norm:
+      return layer_norm(step, batch);
+    case Op::linear:
+      return linear(step, batch);
+    case Op::rope_angles:
+      return rope_angles(step, batch);
+    case Op::rope:
+      return rope(step, batch);
+    case Op::append:
+      return append(step, batch);
+    case Op::attention:
+      return attention(step, batch);
+    case Op::activate:
+      return activate(step, batch);
+    case Op::gate:
+      return gate(step, batch);
+    case Op::add:
+      return add(step, batch);
+    case Op::scale:
+      return scale(step, batch);
+    case Op::softcap:
+      return softcap(step, batch);
+    case Op::take_rows:
+      return take_rows(step, batch);
+  }
+  return Status::error(Code::unsupported, "the reference backend has no op number {}", static_cast<unsigned>(step.op));
+}
+
+// Every position has its own place and is written before it is read, so there is nothing to undo: `commit`, `discard`
+// and `truncate` keep no books.
+Status ReferenceExecutor::begin(uint32_t first_position, uint32_t rows) {
+  if (rows > shape_.max_batch)
+    return Status::error(Code::invalid_argument, "a batch has {} rows, the session takes {}", rows, shape_.max_batch);
+  if (uint64_t{first_position} + rows > shape_.context)
+    return Status::error(Code::context_full, "{} rows from position {} do not fit a context of {}", rows,
+                         first_position, shape_.context);
+  return {};
+}
+
+Status ReferenceExecutor::truncate(uint32_t positions) {
+  if (positions > shape_.context)
+    return Status::error(Code::invalid_argument, "cannot keep {} positions of a context of {}", positions,
+                         shape_.context);
+  return {};
+}
+
+namespace {
+
+Status check_row(uint64_t position, uint64_t context, uint64_t found_bytes, uint64_t needed_bytes) {
+  if (position >= context)
+    return Status::error(Code::invalid_argument, "there is no position {} in a context of {}", position, context);
+  if (found_bytes != needed_bytes)
+    return Status::error(Code::invalid_argument, "a position takes {} bytes, {} were given", needed_bytes, found_bytes);
+  return {};
+}
+
+}   // namespace
+
+Status ReferenceExecutor::export_row(State state, uint32_t position, std::span<uint8_t> to) {
+  const size_t columns = state_columns(state), width = shape_.kv_type == KvType::f16 ? 2 : 4;
+  MOTE_RETURN_IF_ERROR(check_row(position, shape_.context, to.size(), columns * width));
+  const float* row = state_row(state, position);
+  for (size_t i = 0; i < columns; ++i) {
+    if (shape_.kv_type == KvType::f16) {
+      store_le(&to[i * 2], f32_to_f16(row[i]));   // exact: `append` rounded it already
+    } else {
+      store_le(&to[i * 4], row[i]);
+    }
+  }
+  return {};
+}
+
+Status ReferenceExecutor::import_row(State state, uint32_t position, std::span<const uint8_t> from) {
+  const size_t columns = state_columns(state), width = shape_.kv_type == KvType::f16 ? 2 : 4;
+  MOTE_RETURN_IF_ERROR(check_row(position, shape_.context, from.size(), columns * width));
+  float* row = state_row(state, position);
+  for (size_t i = 0; i < columns; ++i)
+    row[i] = shape_.kv_type == KvType::f16 ? f16_to_f32(load_le<uint16_t>(&from[i * 2])) : load_le<float>(&from[i * 4]);
+  return {};
+}
+
+}   // namespace mote

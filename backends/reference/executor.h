@@ -1,0 +1,81 @@
+// The reference backend's work on one session: one member function per op, each the op's definition.
+//
+// Inside an op everything is double, formed from the f32 inputs and added in rising index order; what leaves the op
+// is rounded to f32 once. An output may lie where the first input lies (ops.inc), so an op reads of a row what it
+// needs before it writes there.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/ops/backend.h"
+
+namespace mote {
+
+class ReferenceExecutor final : public Executor {
+ public:
+  // Takes everything a session needs from `arena`. While measuring only the bytes count.
+  Status layout(const PlanPart& part, const SessionShape& shape, const ValueMemory& values, Parallel parallel,
+                Arena& arena, Footprint* footprint);
+
+  Status run(const Batch& batch, CancelFlag cancel) override;
+  Status begin(uint32_t first_position, uint32_t rows) override;
+  void commit() override {}
+  void discard() override {}
+  Status truncate(uint32_t positions) override;
+  Status export_row(State state, uint32_t position, std::span<uint8_t> to) override;
+  Status import_row(State state, uint32_t position, std::span<const uint8_t> from) override;
+
+ private:
+  // x rows that `linear` takes at a time, so that a weight row is dequantised once for all of them.
+  static constexpr uint32_t kGroup = 16;
+
+  Status take_states(Arena& arena);
+  Status take_scratch(Arena& arena);
+  Status check(const Batch& batch) const;
+  Status run_step(const Step& step, const Batch& batch);
+
+  Status embed(const Step& step, const Batch& batch);
+  Status position_embed(const Step& step, const Batch& batch);
+  Status take_rows(const Step& step, const Batch& batch);
+  Status rms_norm(const Step& step, const Batch& batch);
+  Status layer_norm(const Step& step, const Batch& batch);
+  Status linear(const Step& step, const Batch& batch);
+  Status rope_angles(const Step& step, const Batch& batch);
+  Status rope(const Step& step, const Batch& batch);
+  Status append(const Step& step, const Batch& batch);
+  Status attention(const Step& step, const Batch& batch);
+  Status activate(const Step& step, const Batch& batch);
+  Status gate(const Step& step, const Batch& batch);
+  Status add(const Step& step, const Batch& batch);
+  Status scale(const Step& step, const Batch& batch);
+  Status softcap(const Step& step, const Batch& batch);
+
+  void linear_group(const Step& step, const float* x, float* y, uint32_t rows);
+  void attend(const Step& step, uint32_t position, uint32_t head, const float* q, float* out, uint32_t lane);
+
+  static size_t rows_of(Value value, const Batch& batch) {
+    return value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size();
+  }
+  static size_t elements_of(Value value, const Batch& batch) { return rows_of(value, batch) * value.columns; }
+
+  // What the state holds at a position: keys [n_kv_heads, key_dim], then values [n_kv_heads, value_dim], f32.
+  size_t state_columns(State state) const {
+    const StateInfo& info = part_.plan->states[state.id];
+    return size_t{info.n_kv_heads} * (size_t{info.key_dim} + info.value_dim);
+  }
+  float* state_row(State state, uint32_t position) const { return states_[state.id] + position * state_columns(state); }
+
+  PlanPart part_;
+  SessionShape shape_;
+  ValueMemory values_;
+  Parallel parallel_;
+  std::span<float*> states_;       // by State::id: [context, state_columns]; null: not in this part
+  std::span<double> transposed_;   // linear: [columns, kGroup]
+  std::span<float> weights_;       // [lanes, max_columns_]: a dequantised row of a matrix
+  std::span<double> scores_;       // attention: [lanes, context]
+  std::span<double> sums_;         // attention: [lanes, max_value_dim_]
+  uint32_t max_columns_ = 0, max_value_dim_ = 0;
+};
+
+}   // namespace mote

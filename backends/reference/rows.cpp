@@ -1,0 +1,56 @@
+// The ops that pick rows: embed, position_embed, take_rows.
+#include <algorithm>
+
+#include "backends/reference/executor.h"
+
+namespace mote {
+namespace {
+
+const uint8_t* matrix_row(const Matrix& matrix, size_t row) {
+  return matrix.data + row * row_bytes(matrix.format, matrix.columns);
+}
+
+}   // namespace
+
+// y[row] = matrix[token[row]]
+Status ReferenceExecutor::embed(const Step& step, const Batch& batch) {
+  float* y = values_.data(step.output);
+  for (size_t row = 0; row < batch.tokens.size(); ++row) {
+    const int32_t token = batch.tokens[row];
+    if (token < 0 || static_cast<uint32_t>(token) >= step.matrix.rows)
+      return Status::error(Code::invalid_argument, "token {} is not one of the {} rows of {}", token, step.matrix.rows,
+                           step.matrix.name);
+    dequantize_row(step.matrix.format, matrix_row(step.matrix, static_cast<uint32_t>(token)), step.matrix.columns,
+                   y + row * step.matrix.columns);
+  }
+  return {};
+}
+
+// y[row] = x[row] + matrix[position[row]]
+Status ReferenceExecutor::position_embed(const Step& step, const Batch& batch) {
+  const size_t columns = step.matrix.columns;
+  const float* x = values_.data(step.inputs[0]);
+  float* y = values_.data(step.output);
+  for (size_t row = 0; row < batch.tokens.size(); ++row) {
+    const uint64_t position = uint64_t{batch.first_position} + row;
+    if (position >= step.matrix.rows)
+      return Status::error(Code::context_full, "position {} is not one of the {} rows of {}", position,
+                           step.matrix.rows, step.matrix.name);
+    dequantize_row(step.matrix.format, matrix_row(step.matrix, position), columns, weights_.data());
+    for (size_t i = 0; i < columns; ++i)
+      y[row * columns + i] = static_cast<float>(double{x[row * columns + i]} + double{weights_[i]});
+  }
+  return {};
+}
+
+// y[i] = x[output_rows[i]]
+Status ReferenceExecutor::take_rows(const Step& step, const Batch& batch) {
+  const size_t columns = step.output.columns;
+  const float* x = values_.data(step.inputs[0]);
+  float* y = values_.data(step.output);
+  for (size_t i = 0; i < batch.output_rows.size(); ++i)
+    std::copy_n(x + batch.output_rows[i] * columns, columns, y + i * columns);
+  return {};
+}
+
+}   // namespace mote

@@ -1,0 +1,23 @@
+// The one table of compiled-in backends, in the order of preference. A row per folder.
+#include "core/ops/backend.h"
+#include "mote_build.h"
+
+#if MOTE_BACKEND_REFERENCE
+#include "backends/reference/reference.h"
+#endif
+
+namespace mote {
+namespace {
+
+constexpr BackendEntry kBackends[] = {
+#if MOTE_BACKEND_REFERENCE
+    {"reference", create_reference_backend},
+#endif
+    {nullptr, nullptr},   // keeps the table from being empty
+};
+
+}  // namespace
+
+std::span<const BackendEntry> built_in_backends() { return std::span(kBackends).first(std::size(kBackends) - 1); }
+
+}  // namespace mote

@@ -1,0 +1,279 @@
+// Model calls of mote.h: bytes become views, a tokenizer, a plan and its programs.
+#include <new>
+
+#include "core/handles.h"
+#include "core/model/architecture.h"
+#include "core/model_opening.h"
+#include "platform/memory.h"
+
+namespace mote {
+namespace {
+
+// ------------------------------------------------------------------------------------------------ the bytes
+
+// Where a model's bytes are while a call lasts; `release` lets go of what was not handed on.
+struct OpenedSource {
+  std::span<const uint8_t> bytes;
+  FileMap map;
+  mote::File file;
+  bool is_file = false;
+  bool copies = false;
+
+  void release() {
+    unmap_file(&map);
+    if (is_file) close_file(&file);
+    is_file = false;
+  }
+};
+
+Status check_source(const mote_source& source) {
+  const int kinds = (source.data != nullptr) + (source.path != nullptr) + (source.use_descriptor != 0);
+  if (kinds != 1)
+    return Status::error(Code::invalid_argument, "mote_source must give exactly one of data, path and use_descriptor; it gives {}", kinds);
+  if (source.load != MOTE_LOAD_MAP && source.load != MOTE_LOAD_COPY)
+    return Status::error(Code::invalid_argument, "mote_source.load is {}; it must be MOTE_LOAD_MAP or MOTE_LOAD_COPY", source.load);
+  return {};
+}
+
+Status file_error(const mote_source& source, const PlatformError& error) {
+  if (source.path != nullptr)
+    return Status::error(Code::io, "file {}: {} (error {})", source.path, error.what, error.code);
+  return Status::error(Code::io, "file descriptor {}: {} (error {})", source.descriptor, error.what, error.code);
+}
+
+Status open_source(const mote_source* given, OpenedSource* opened) {
+  if (given == nullptr) return Status::error(Code::invalid_argument, "source is NULL");
+  mote_source source;
+  MOTE_RETURN_IF_ERROR(read_options(given, "mote_source", &source));
+  MOTE_RETURN_IF_ERROR(check_source(source));
+  if (source.data != nullptr) {
+    if (source.data_bytes > SIZE_MAX)
+      return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses", source.data_bytes);
+    opened->bytes = {static_cast<const uint8_t*>(source.data), static_cast<size_t>(source.data_bytes)};
+    return {};
+  }
+  const uint64_t length = source.length_bytes == 0 ? kToEndOfFile : source.length_bytes;
+  PlatformError error = source.path != nullptr
+                            ? open_file(source.path, &opened->file)
+                            : open_descriptor(source.descriptor, source.offset_bytes, length, &opened->file);
+  if (!error.ok()) return file_error(source, error);
+  opened->is_file = true;
+  opened->copies = source.load == MOTE_LOAD_COPY;
+  error = map_file(opened->file, &opened->map);
+  if (!error.ok()) return file_error(source, error);
+  opened->bytes = {static_cast<const uint8_t*>(opened->map.data), static_cast<size_t>(opened->map.size_bytes)};
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------ quote and open
+
+void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const OpenedSource& source, mote_quote* quote) {
+  quote->total_bytes = total_bytes;
+  quote->tables_bytes = bytes.tables_bytes;
+  quote->tokenizer_bytes = bytes.tokenizer_bytes;
+  quote->vectors_bytes = bytes.vectors_bytes;
+  quote->plan_bytes = bytes.plan_bytes;
+  quote->packed_bytes = bytes.copied_bytes + (total_bytes - bytes.compiled_from_bytes);
+  quote->device_bytes = bytes.footprint.device_bytes;
+  quote->library_bytes = bytes.footprint.library_bytes;
+  quote->file_bytes = source.copies ? 0 : source.bytes.size();
+}
+
+// What a quote needs memory for that opening puts into the model: an index of the tensors and a plan. A plan has at most
+// kMaxStepsPerTensor steps for each tensor (Llama: 16 steps on 9 tensors in a layer).
+constexpr uint64_t kMaxStepsPerTensor = 3, kFurtherSteps = 64;
+
+uint64_t scratch_bytes_for(const gguf::File& file) {
+  const uint64_t steps = file.n_tensors() * kMaxStepsPerTensor + kFurtherSteps;
+  Arena arena;
+  static_cast<void>(gguf::TensorIndex::create(file, arena).ok());
+  arena.take<Step>(steps), arena.take<ValueInfo>(steps), arena.take<StateInfo>(steps);
+  arena.take<PlacedPart>(steps), arena.take<uint64_t>(steps);
+  return arena.used_bytes();
+}
+
+Status quote_model(mote_engine* engine, const OpenedSource& source, const mote_model_options& options,
+                   const mote_session_options* session_options, mote_quote* model_quote, mote_quote* session_quote) {
+  MOTE_ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(source.bytes));
+  MOTE_ASSIGN_OR_RETURN(const Memory memory, obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
+  Arena arena, scratch(memory.data, memory.bytes);
+  ModelOpening opening(*engine, file, options.vocabulary_only != 0, arena, &scratch);
+  Status status = opening.run(source.copies ? source.bytes.size() : 0);
+  mote_quote filled{};
+  if (status.ok()) {
+    fill_model_quote(opening.bytes(), arena.used_bytes(), source, &filled);
+    if (model_quote != nullptr) status = write_struct(filled, "model_quote", model_quote);
+  }
+  if (status.ok() && session_quote != nullptr)
+    status = opening.quote_session(session_options, session_quote);
+  release_memory(memory);
+  return status;
+}
+
+// Opens in `memory`; what was opened on the way is given back when it fails.
+Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_options& options, const Memory& memory,
+               mote_model** opened) {
+  Arena arena(memory.data, memory.bytes);
+  mote_model* model = arena.create<mote_model>();
+  if (model == nullptr) return arena.status("the model");
+  std::span<const uint8_t> bytes = source.bytes;
+  if (source.copies) {
+    const std::span<uint8_t> copy = arena.take<uint8_t>(bytes.size());
+    MOTE_RETURN_IF_ERROR(arena.status("the model"));
+    const PlatformError error = read_file(source.file, 0, copy.data(), copy.size());
+    if (!error.ok()) return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
+    bytes = copy;
+  }
+  MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes));
+  ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, arena, nullptr);
+  MOTE_RETURN_IF_ERROR(opening.run_into(model));
+  model->engine = engine;
+  model->memory = memory;
+  if (!source.copies) {
+    model->map = source.map;
+    source.map = FileMap{};
+  }
+  *opened = model;
+  return {};
+}
+
+Status open_model(mote_engine* engine, const mote_source* given, const mote_model_options* given_options,
+                  const mote_memory& given_memory, mote_model** model) {
+  if (model == nullptr) return Status::error(Code::invalid_argument, "model is NULL");
+  *model = nullptr;
+  if (engine == nullptr) return Status::error(Code::invalid_argument, "engine is NULL");
+  mote_model_options options;
+  MOTE_RETURN_IF_ERROR(read_options(given_options, "mote_model_options", &options));
+  OpenedSource source;
+  Status status = open_source(given, &source);
+  uint64_t bytes = given_memory.bytes;
+  if (status.ok() && given_memory.data == nullptr) {   // ask the platform for exactly the quote
+    mote_quote quote{};
+    quote.struct_bytes = sizeof quote;
+    status = quote_model(engine, source, options, nullptr, &quote, nullptr);
+    bytes = quote.total_bytes;
+  }
+  if (status.ok()) {
+    const Result<Memory> memory = obtain_memory(given_memory, bytes, "the model");
+    status = memory.status();
+    if (status.ok()) {
+      status = open_in(engine, source, options, memory.value(), model);
+      if (!status.ok()) release_memory(memory.value());
+    }
+  }
+  source.release();
+  if (status.ok()) engine->n_models.fetch_add(1);
+  return status;
+}
+
+void close_model(mote_model* model) {
+  for (const PlacedPart& part : model->parts)
+    if (part.program != nullptr) part.program->close();
+  model->engine->n_models.fetch_sub(1);
+  FileMap map = model->map;
+  const Memory memory = model->memory;
+  unmap_file(&map);
+  release_memory(memory);
+}
+
+Status fill_info(const mote_model* model, mote_model_info* info) {
+  if (model == nullptr) return Status::error(Code::invalid_argument, "model is NULL");
+  mote_model_info filled{};
+  const Config& config = model->config;
+  filled.architecture = model->architecture;
+  if (config.n_layers != 0) {
+    MOTE_ASSIGN_OR_RETURN(const LayerConfig layer, read_layer_config(model->file, config, 0));
+    filled.n_vocab = config.n_vocab;
+    filled.d_model = config.d_model;
+    filled.n_layers = config.n_layers;
+    filled.n_heads = layer.n_heads;
+    filled.n_kv_heads = layer.n_kv_heads;
+    filled.head_dim = config.key_dim;
+    filled.d_ff = layer.d_ff;
+    filled.trained_context = config.context_length;
+  }
+  filled.n_parameters = model->n_parameters;
+  filled.file_bytes = model->file.file_bytes();
+  filled.weight_bytes = model->weight_bytes;
+  filled.n_tensors = static_cast<uint32_t>(model->file.n_tensors());
+  filled.n_metadata = static_cast<uint32_t>(model->file.n_entries());
+  filled.gguf_version = model->file.version();
+  fill_tokenizer_info(*model, &filled);
+  return write_struct(filled, "info", info);
+}
+
+}  // namespace
+}  // namespace mote
+
+extern "C" {
+
+mote_status mote_model_quote(mote_engine* engine, const mote_source* source, const mote_model_options* options,
+                             const mote_session_options* session_options, mote_quote* model_quote,
+                             mote_quote* session_quote, mote_error* error) {
+  using namespace mote;
+  if (engine == nullptr) return report(Status::error(Code::invalid_argument, "engine is NULL"), error);
+  mote_model_options read;
+  Status status = read_options(options, "mote_model_options", &read);
+  if (!status.ok()) return report(status, error);
+  OpenedSource opened;
+  status = open_source(source, &opened);
+  if (status.ok()) status = quote_model(engine, opened, read, session_options, model_quote, session_quote);
+  opened.release();
+  return report(status, error);
+}
+
+mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratch_bytes, mote_error* error) {
+  using namespace mote;
+  if (scratch_bytes == nullptr) return report(Status::error(Code::invalid_argument, "scratch_bytes is NULL"), error);
+  *scratch_bytes = 0;
+  OpenedSource opened;
+  Status status = open_source(source, &opened);
+  if (status.ok()) {
+    const Result<gguf::File> file = gguf::File::open(opened.bytes);
+    status = file.status();
+    if (status.ok()) *scratch_bytes = scratch_bytes_for(file.value());
+  }
+  opened.release();
+  return report(status, error);
+}
+
+mote_status mote_model_open(mote_engine* engine, const mote_source* source, const mote_model_options* options,
+                            mote_memory memory, mote_model** model, mote_error* error) {
+  return mote::report(mote::open_model(engine, source, options, memory, model), error);
+}
+
+mote_status mote_model_close(mote_model* model, mote_error* error) {
+  if (model == nullptr) return MOTE_OK;
+  if (const uint32_t n = model->n_sessions.load(); n != 0)
+    return mote::report(mote::Status::error(mote::Code::wrong_state, "the model still has {} open sessions", n), error);
+  mote::close_model(model);
+  return MOTE_OK;
+}
+
+mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, mote_error* error) {
+  return mote::report(mote::fill_info(model, info), error);
+}
+
+mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry, mote_error* error) {
+  using namespace mote;
+  if (model == nullptr || entry == nullptr) return report(Status::error(Code::invalid_argument, "model or entry is NULL"), error);
+  if (index >= model->file.n_entries())
+    return report(Status::error(Code::invalid_argument, "metadata index {} of {}", index, model->file.n_entries()), error);
+  const gguf::Entry found = model->file.entry(index);
+  *entry = {found.key.data(), found.key.size(), static_cast<int32_t>(found.type), static_cast<int32_t>(found.element_type),
+            found.count, found.value, found.value_bytes};
+  return MOTE_OK;
+}
+
+mote_status mote_model_tensor(const mote_model* model, uint32_t index, mote_tensor* tensor, mote_error* error) {
+  using namespace mote;
+  if (model == nullptr || tensor == nullptr) return report(Status::error(Code::invalid_argument, "model or tensor is NULL"), error);
+  const std::span<const gguf::Tensor> tensors = model->index.tensors();
+  if (index >= tensors.size()) return report(Status::error(Code::invalid_argument, "tensor index {} of {}", index, tensors.size()), error);
+  const gguf::Tensor& found = tensors[index];
+  *tensor = {found.name.data(), found.name.size(), format_info(found.format).name.data(), found.n_dimensions,
+             {found.dimensions[0], found.dimensions[1], found.dimensions[2], found.dimensions[3]}, found.bytes, found.offset_bytes};
+  return MOTE_OK;
+}
+
+}  // extern "C"

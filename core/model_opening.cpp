@@ -1,0 +1,134 @@
+#include "core/model_opening.h"
+
+#include "core/model/architecture.h"
+
+namespace mote {
+
+Status ModelOpening::run(uint64_t copied_bytes) {
+  arena_.create<mote_model>();
+  bytes_.tables_bytes = arena_.used_bytes();
+  if (copied_bytes != 0) arena_.take<uint8_t>(copied_bytes);
+  bytes_.copied_bytes = arena_.used_bytes() - bytes_.tables_bytes;
+  return layout(nullptr);
+}
+
+Status ModelOpening::run_into(mote_model* model) { return layout(model); }
+
+Status ModelOpening::layout(mote_model* model) {
+  uint64_t before = arena_.used_bytes();
+  const auto kind = [&](uint64_t* counter) {
+    *counter += arena_.used_bytes() - before;
+    before = arena_.used_bytes();
+  };
+  MOTE_ASSIGN_OR_RETURN(index_, gguf::TensorIndex::create(file_, arena_));
+  if (arena_.measuring()) {
+    MOTE_ASSIGN_OR_RETURN(index_, gguf::TensorIndex::create(file_, *scratch_));
+    MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
+  }
+  kind(&bytes_.tables_bytes);
+
+  gguf::Entry entry;
+  if (vocabulary_only_ || file_.find("tokenizer.ggml.model", &entry)) {
+    MOTE_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(file_, arena_));
+    kind(&bytes_.tokenizer_bytes);
+  }
+  MOTE_RETURN_IF_ERROR(arena_.status("the model"));
+  if (!vocabulary_only_) MOTE_RETURN_IF_ERROR(layout_plan(model));
+  if (vocabulary_only_) bytes_.compiled_from_bytes = arena_.used_bytes();
+  if (model == nullptr) return arena_.status("the model");
+
+  model->index = index_;
+  model->config = config_;
+  model->tokenizer = tokenizer_;
+  if (!vocabulary_only_) {
+    for (const gguf::Tensor& tensor : index_.tensors()) {
+      uint64_t count = 1;
+      for (const uint64_t dimension : tensor.dimensions) count *= dimension;   // the reader checked that they fit
+      model->n_parameters += count;
+      model->weight_bytes += tensor.bytes;
+    }
+  }
+  const Result<std::string_view> architecture = read_architecture(file_);
+  const std::string_view name = architecture.ok() ? architecture.value() : std::string_view("none");
+  for (size_t i = 0; i < name.size() && i + 1 < sizeof model->architecture; ++i) model->architecture[i] = name[i];
+  return {};
+}
+
+Status ModelOpening::layout_plan(mote_model* model) {
+  MOTE_ASSIGN_OR_RETURN(const std::string_view name, read_architecture(file_));
+  MOTE_ASSIGN_OR_RETURN(const ArchitectureEntry* architecture, find_architecture(name));
+  MOTE_ASSIGN_OR_RETURN(const uint32_t n_vocab, read_vocabulary_rows(index_));
+  MOTE_ASSIGN_OR_RETURN(config_, read_config(file_, n_vocab));
+  if (gguf::Entry pieces; file_.find("tokenizer.ggml.tokens", &pieces) && pieces.count != n_vocab)
+    return Status::error(Code::bad_model, "tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows", pieces.count, n_vocab);
+
+  const auto build = [&](PlanBuilder& builder, Arena& vectors) {
+    Weights weights(index_, vectors);
+    const Status built = architecture->build(builder, weights, file_, config_);
+    return weights.status().ok() ? built : weights.status();
+  };
+  PlanBuilder counter;
+  Arena vectors;
+  MOTE_RETURN_IF_ERROR(build(counter, vectors));
+
+  uint64_t before = arena_.used_bytes();
+  const PlanBuilder::Counts& counts = counter.counts();
+  const std::span<Step> steps = take<Step>(counts.steps);
+  const std::span<ValueInfo> values = take<ValueInfo>(counts.values);
+  const std::span<StateInfo> states = take<StateInfo>(counts.states);
+  bytes_.plan_bytes += arena_.used_bytes() - before;
+  MOTE_RETURN_IF_ERROR(arena_.status("the model"));
+  if (scratch_ != nullptr) MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
+  before = arena_.used_bytes();
+  PlanBuilder builder(steps, values, states);
+  MOTE_RETURN_IF_ERROR(build(builder, arena_));
+  bytes_.vectors_bytes += arena_.used_bytes() - before;
+  MOTE_RETURN_IF_ERROR(arena_.status("the model"));
+  MOTE_ASSIGN_OR_RETURN(plan_, builder.finish());
+
+  before = arena_.used_bytes();
+  if (model != nullptr) model->plan = plan_;
+  const Plan& plan = model != nullptr ? model->plan : plan_;   // parts point at it
+  MOTE_ASSIGN_OR_RETURN(placement_, place_steps(plan, engine_.backends, arena_));
+  if (arena_.measuring()) {
+    MOTE_ASSIGN_OR_RETURN(placement_, place_steps(plan, engine_.backends, *scratch_));
+    MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
+  }
+  bytes_.plan_bytes += arena_.used_bytes() - before;
+  MOTE_RETURN_IF_ERROR(arena_.status("the model"));
+  bytes_.compiled_from_bytes = arena_.used_bytes();
+  MOTE_RETURN_IF_ERROR(compile(placement_.parts));
+  if (model != nullptr) model->parts = placement_.parts;
+  return {};
+}
+
+Status ModelOpening::compile(std::span<PlacedPart> parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Result<Program*> program = parts[i].backend->compile(parts[i].part, arena_, &bytes_.footprint);
+    Status status = program.status();
+    if (status.ok()) {
+      parts[i].program = program.value();
+      status = arena_.status("the model");
+    }
+    if (status.ok()) continue;
+    for (size_t j = 0; j <= i; ++j)
+      if (parts[j].program != nullptr) parts[j].program->close();
+    return status;
+  }
+  return {};
+}
+
+Status ModelOpening::quote_session(const mote_session_options* options, mote_quote* quote) {
+  if (vocabulary_only_) return Status::error(Code::wrong_state, "a vocabulary-only model has no sessions");
+  mote_session_options read;
+  MOTE_RETURN_IF_ERROR(read_options(options, "mote_session_options", &read));
+  const std::span<uint64_t> offsets = scratch_->take<uint64_t>(plan_.values.size());
+  MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
+  Arena arena;
+  SessionBytes bytes;
+  mote_session* none = nullptr;
+  MOTE_RETURN_IF_ERROR(layout_session(plan_, placement_.parts, tokenizer_, config_.context_length, read, arena, offsets, &bytes, &none));
+  return fill_session_quote(bytes, arena.used_bytes(), quote);
+}
+
+}  // namespace mote

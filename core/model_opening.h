@@ -1,0 +1,70 @@
+// Turns a GGUF file into a model in an arena: index, tokenizer, plan, placement, programs. With a measuring arena the
+// same calls add up a quote; what later ones must be able to read (index, plan) then lies in `scratch`.
+#pragma once
+#include "core/handles.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace mote {
+
+// What lies in the model's memory, by kind. What backends compiled begins at compiled_from_bytes.
+struct ModelBytes {
+  uint64_t tables_bytes = 0, copied_bytes = 0, tokenizer_bytes = 0, vectors_bytes = 0, plan_bytes = 0;
+  uint64_t compiled_from_bytes = 0;
+  Footprint footprint;
+};
+
+class ModelOpening {
+ public:
+  ModelOpening(mote_engine& engine, const gguf::File& file, bool vocabulary_only, Arena& arena, Arena* scratch)
+      : engine_(engine), file_(file), vocabulary_only_(vocabulary_only), arena_(arena), scratch_(scratch) {}
+
+  // Measures. `copied_bytes`: what load = copy puts into the model's memory first.
+  Status run(uint64_t copied_bytes);
+  // Fills a model whose handle (and copy of the file) `arena` holds already.
+  Status run_into(mote_model* model);
+
+  Status quote_session(const mote_session_options* options, mote_quote* quote);
+
+  const ModelBytes& bytes() const { return bytes_; }
+
+ private:
+  Status layout(mote_model* model);
+  Status layout_plan(mote_model* model);
+  Status compile(std::span<PlacedPart> parts);
+  // Memory that is counted in the model and readable now, also while measuring.
+  template <class T>
+  std::span<T> take(uint64_t count) {
+    const std::span<T> taken = arena_.take<T>(count);
+    return arena_.measuring() ? scratch_->take<T>(count) : taken;
+  }
+
+  mote_engine& engine_;
+  const gguf::File& file_;
+  bool vocabulary_only_;
+  Arena& arena_;
+  Arena* scratch_;
+  gguf::TensorIndex index_;
+  Config config_{};
+  Plan plan_;
+  Placement placement_;
+  Tokenizer* tokenizer_ = nullptr;
+  ModelBytes bytes_;
+};
+
+// n_vocab, start and end tokens, chat format.
+void fill_tokenizer_info(const mote_model& model, mote_model_info* info);
+
+// Session options that were read and checked against a model.
+Result<SequenceOptions> read_sequence_options(const mote_session_options& options, uint32_t trained_context);
+
+// What a session takes, measured or taken; see api_session.cpp.
+struct SessionBytes {
+  uint64_t tables_bytes = 0, sampler_bytes = 0;
+  SequenceBytes sequence;
+};
+Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer, uint32_t trained_context,
+                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch,
+                      SessionBytes* bytes, mote_session** session);
+Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_quote* quote);
+
+}  // namespace mote

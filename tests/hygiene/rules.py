@@ -1,0 +1,150 @@
+"""Checks of the tree that need no compiler.
+
+  rules.py ROOT lengths    files over 400 lines and functions over 60 have a reason in long.txt; none is over 800
+  rules.py ROOT readmes    every folder with sources has a README.md of at most a page, with `## Decisions`
+  rules.py ROOT foreign    no machine paths, no mirrors' or registries' names, no generated or large files
+  rules.py ROOT format CLANG_FORMAT
+  rules.py ROOT shell SHELLCHECK
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import tree
+
+SOURCES = (".h", ".hpp", ".c", ".cc", ".cpp", ".comp", ".glsl", ".cmake", ".py", ".sh", ".inc")
+MOST_LINES, USUAL_LINES, FUNCTION_LINES, README_LINES = 800, 400, 60, 120
+DATA = ("tests/golden/data/",)     # reference outputs: binary, and limited as a whole
+DATA_BYTES, FILE_BYTES = 8_000_000, 150_000
+
+
+def long_reasons(root):
+    """{path or "path function": reason} of long.txt"""
+    reasons = {}
+    for line in tree.read(root, "tests/hygiene/long.txt").splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, _, reason = line.partition(": ")
+            reasons[name.strip()] = reason.strip()
+    return reasons
+
+
+def functions(text):
+    """(first line, name, number of lines) of what looks like a function: from a line at the left edge that opens a body
+    to the brace at the left edge that ends it. clang-format sees to it that this is how functions look."""
+    lines, start = text.split("\n"), None
+    for number, line in enumerate(lines):
+        if start is None:
+            if re.match(r"[A-Za-z].*\{$", line) and not re.match(r"(namespace|struct|class|union|enum|extern|typedef)\b|.*= \{$", line):
+                start = number
+        elif line.startswith("}"):
+            # The head may span lines: go back to where it begins.
+            first = start
+            head = lines[first]
+            while "(" not in head and first > 0:
+                first -= 1
+                head = lines[first] + head
+            name = re.search(r"([~\w:]+)\s*\(", head)
+            yield first + 1, name.group(1) if name else "?", number - first + 1
+            start = None
+
+
+def lengths(root):
+    findings, checked, reasons, used = [], 0, long_reasons(root), set()
+
+    def explained(name):
+        used.add(name)
+        return bool(reasons.get(name))
+
+    for path in tree.files(root, *SOURCES):
+        checked += 1
+        text = tree.read(root, path)
+        count = text.count("\n")
+        if count > MOST_LINES:
+            findings.append(f"{path}: {count} lines; {MOST_LINES} is the most")
+        elif count > USUAL_LINES and not explained(path):
+            findings.append(f"{path}: {count} lines; over {USUAL_LINES} wants a reason in tests/hygiene/long.txt")
+        if path.endswith((".h", ".hpp", ".c", ".cc", ".cpp")) and not path.startswith("tests/"):
+            findings.extend(f"{path}:{line}: {name} has {size} lines; over {FUNCTION_LINES} wants a reason in tests/hygiene/long.txt"
+                            for line, name, size in functions(text)
+                            if size > FUNCTION_LINES and not explained(f"{path} {name}"))
+    findings.extend(f"tests/hygiene/long.txt: {name} is not long any more" for name in reasons if name not in used)
+    tree.end(findings, checked)
+
+
+def readmes(root):
+    findings, checked = [], 0
+    folders = {os.path.dirname(path) for path in tree.files(root, ".h", ".hpp", ".c", ".cpp", ".py", ".sh", ".comp")}
+    for folder in sorted(folder for folder in folders if folder):
+        checked += 1
+        path = folder + "/README.md"
+        if not os.path.isfile(os.path.join(root, path)):
+            findings.append(f"{folder}: no README.md")
+            continue
+        text = tree.read(root, path)
+        if not re.search(r"^## Decisions$", text, flags=re.MULTILINE):
+            findings.append(f"{path}: no `## Decisions`")
+        if text.count("\n") > README_LINES:
+            findings.append(f"{path}: {text.count(chr(10))} lines; a page is {README_LINES} at most")
+    tree.end(findings, checked)
+
+
+FOREIGN = [
+    (r"(?<![\w.$}])/(?:work|farm|root|home|opt|mnt|tmp|Users)/", "a path of one machine"),
+    (r"\b(?:deb|archive|ports|snapshot)[.](?:debian|ubuntu)[.]\w+|pypi[.]org|pythonhosted[.]org|registry[.]npmjs|repo1?[.]maven"
+     r"|static[.]crates", "the name of a mirror or registry"),
+    (r"(?i)\bdo not edit\b|@generated\b|\bauto-?generated\b", "a generated file"),
+    (r"(?i)copyright \(c\)|all rights reserved", "somebody's notice: is this file ours?"),
+]
+
+
+def foreign(root):
+    findings, checked, data_bytes = [], 0, 0
+    for path in tree.files(root):
+        checked += 1
+        size = os.path.getsize(os.path.join(root, path))
+        if path.startswith(DATA):
+            data_bytes += size
+            continue
+        if size > FILE_BYTES:
+            findings.append(f"{path}: {size} bytes; {FILE_BYTES} is the most outside {DATA[0]}")
+        with open(os.path.join(root, path), "rb") as file:
+            if b"\0" in file.read():
+                findings.append(f"{path}: a binary file outside {DATA[0]}")
+                continue
+        if path in ("LICENSE", "tests/hygiene/rules.py"):
+            continue
+        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            findings.extend(f"{path}:{number}: {why}: {line.strip()[:100]}" for pattern, why in FOREIGN if re.search(pattern, line))
+    if data_bytes > DATA_BYTES:
+        findings.append(f"{DATA[0]}: {data_bytes} bytes; {DATA_BYTES} is the most")
+    tree.end(findings, checked)
+
+
+def need(tool):
+    if shutil.which(tool) is None:
+        print(f"{tool} is not on this machine: nothing was checked")
+        sys.exit(77)
+
+
+def format_(root, clang_format):
+    need(clang_format)
+    paths = tree.files(root, ".h", ".hpp", ".c", ".cc", ".cpp")
+    result = subprocess.run([clang_format, "--dry-run", "-Werror", *paths], cwd=root, capture_output=True, text=True)
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", result.stderr, flags=re.MULTILINE)))
+    if result.returncode and not wrong:
+        wrong = [result.stderr.strip()]
+    tree.end([f"{path}: run {os.path.basename(clang_format)} -i on it" for path in wrong], len(paths))
+
+
+def shell(root, shellcheck):
+    need(shellcheck)
+    paths = [path for path in tree.files(root) if tree.read(root, path).startswith(("#!/bin/sh", "# shellcheck shell="))]
+    result = subprocess.run([shellcheck, "--external-sources", "--source-path=SCRIPTDIR", *paths], cwd=root,
+                            capture_output=True, text=True)
+    tree.end([result.stdout.strip() + result.stderr.strip()] if result.returncode else [], len(paths))
+
+
+CHECKS = {"shell": shell, "lengths": lengths, "readmes": readmes, "foreign": foreign, "format": format_}
+CHECKS[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -1,0 +1,323 @@
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "platform/memory.h"
+#include "platform/thread_pool.h"
+
+using mote::Parallel;
+using mote::PlatformError;
+using mote::ThreadPool;
+using mote::ThreadPoolOptions;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// A pool in memory of exactly its size, with a guard behind it.
+class TestPool {
+ public:
+  explicit TestPool(const ThreadPoolOptions& options) : bytes_(mote::thread_pool_bytes(options.threads)) {
+    memory_ = static_cast<unsigned char*>(mote::allocate_pages(bytes_ + 64));
+    std::memset(memory_, 0xff, bytes_ + 64);
+    error_ = mote::start_thread_pool(options, memory_, &pool_);
+  }
+  ~TestPool() {
+    stop();
+    mote::free_pages(memory_, bytes_ + 64);
+  }
+  void stop() {
+    mote::stop_thread_pool(pool_);
+    pool_ = nullptr;
+  }
+  PlatformError error() const { return error_; }
+  ThreadPool* get() const { return pool_; }
+  Parallel parallel() const { return mote::thread_pool_parallel(pool_); }
+  bool guard_is_whole() const {
+    for (int i = 0; i < 64; ++i)
+      if (memory_[bytes_ + static_cast<uint64_t>(i)] != 0xff) return false;
+    return true;
+  }
+
+ private:
+  uint64_t bytes_;
+  unsigned char* memory_ = nullptr;
+  ThreadPool* pool_ = nullptr;
+  PlatformError error_;
+};
+
+ThreadPoolOptions with(uint32_t threads, uint32_t cores = 0, uint32_t spin_nanoseconds = 20'000) {
+  ThreadPoolOptions options;
+  options.threads = threads;
+  options.cores = cores;
+  options.spin_nanoseconds = spin_nanoseconds;
+  return options;
+}
+
+// Runs `regions` regions; each lane adds to a plain counter of its own and reads what all lanes wrote in the region
+// before, so that a missing happens-before is a race that TSan reports. True if every count is right.
+bool counts_are_right(const Parallel& parallel, int regions) {
+  std::vector<int64_t> written(parallel.lanes * 8), seen(parallel.lanes * 8);
+  int64_t expected = 0;
+  for (int i = 0; i < regions; ++i) {
+    parallel.region([&](uint32_t lane) { written[lane * 8] += i; });
+    parallel.region([&](uint32_t lane) {
+      int64_t sum = 0;
+      for (uint32_t other = 0; other < parallel.lanes; ++other) sum += written[other * 8];
+      seen[lane * 8] = sum;
+    });
+    expected += i * static_cast<int64_t>(parallel.lanes);
+    for (uint32_t lane = 0; lane < parallel.lanes; ++lane)
+      if (seen[lane * 8] != expected) return false;
+  }
+  return true;
+}
+
+// Exit code of body() in a forked process; 124 if it hangs.
+template <class Body>
+int in_child(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 124;
+}
+
+}   // namespace
+
+TEST_CASE("every lane runs exactly once per region", "[platform][pool]") {
+  for (uint32_t threads : {1u, 2u, 3u, 8u, 17u}) {
+    for (uint32_t spin : {0u, 1'000u, 50'000u}) {
+      CAPTURE(threads, spin);
+      TestPool pool(with(threads, 0, spin));
+      REQUIRE(pool.error().ok());
+      CHECK(pool.parallel().lanes == threads);
+      CHECK(counts_are_right(pool.parallel(), 200));
+      uint64_t done = 0;
+      for (uint32_t i = 0; i < threads; ++i) done += mote::thread_pool_tasks_done(pool.get(), i);
+      CHECK(done == uint64_t{400} * threads);
+      CHECK(mote::thread_pool_tasks_done(pool.get(), threads) == 0);
+      CHECK(mote::thread_pool_inline_regions(pool.get()) == 0);
+      pool.stop();
+      CHECK(pool.guard_is_whole());
+    }
+  }
+}
+
+TEST_CASE("regions after a pause find the workers asleep and wake them", "[platform][pool]") {
+  TestPool pool(with(3, 3));
+  REQUIRE(pool.error().ok());
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    CHECK(counts_are_right(pool.parallel(), 3));
+  }
+}
+
+TEST_CASE("each of the threads gets work, on fewer cores too", "[platform][pool]") {
+  for (uint32_t cores : {0u, 2u, 8u}) {
+    TestPool pool(with(8, cores));
+    REQUIRE(pool.error().ok());
+    const Parallel parallel = pool.parallel();
+    uint32_t idle = 8;
+    // Until every thread has worked: counted in regions, not in time.
+    for (int i = 0; i < 20'000 && idle != 0; ++i) {
+      parallel.region([](uint32_t) {
+        for (volatile int spin = 0; spin < 5'000;) spin = spin + 1;
+      });
+      idle = 0;
+      for (uint32_t t = 0; t < 8; ++t) idle += mote::thread_pool_tasks_done(pool.get(), t) == 0;
+    }
+    CAPTURE(cores);
+    CHECK(idle == 0);
+  }
+}
+
+TEST_CASE("a thread that is held up delays nothing but its own lane", "[platform][pool]") {
+  TestPool pool(with(4, 4));
+  REQUIRE(pool.error().ok());
+  std::atomic<uint32_t> finished{0};
+  bool others_finished = false;
+  pool.parallel().region([&](uint32_t lane) {
+    if (lane == 3) {   // whoever runs it waits for all the others, which needs them to be run by somebody else
+      for (int i = 0; i < 10'000 && finished.load() != 3; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      others_finished = finished.load() == 3;
+    } else {
+      finished.fetch_add(1);
+    }
+  });
+  CHECK(others_finished);
+}
+
+TEST_CASE("two callers at once: one leases the workers, the other runs inline", "[platform][pool]") {
+  TestPool pool(with(3, 3));
+  REQUIRE(pool.error().ok());
+  const Parallel parallel = pool.parallel();
+
+  std::atomic<int> stage{0};
+  std::thread holder([&] {
+    parallel.region([&](uint32_t lane) {
+      if (lane == 0) stage.store(1);
+      while (stage.load() != 2) std::this_thread::yield();
+    });
+  });
+  while (stage.load() != 1) std::this_thread::yield();
+  std::vector<uint32_t> order;
+  const auto caller = std::this_thread::get_id();
+  bool same_thread = true;
+  parallel.region([&](uint32_t lane) {
+    order.push_back(lane);
+    same_thread = same_thread && std::this_thread::get_id() == caller;
+  });
+  stage.store(2);
+  holder.join();
+  CHECK(order == std::vector<uint32_t>{0, 1, 2});
+  CHECK(same_thread);
+  CHECK(mote::thread_pool_inline_regions(pool.get()) == 1);
+
+  bool right[2] = {};
+  std::thread other([&] { right[0] = counts_are_right(parallel, 2'000); });
+  right[1] = counts_are_right(parallel, 2'000);
+  other.join();
+  CHECK(right[0]);
+  CHECK(right[1]);
+}
+
+TEST_CASE("a region inside a task runs inline", "[platform][pool]") {
+  TestPool pool(with(2, 2));
+  REQUIRE(pool.error().ok());
+  const Parallel parallel = pool.parallel();
+  std::atomic<int> inner{0};
+  parallel.region([&](uint32_t) { parallel.region([&](uint32_t) { inner.fetch_add(1); }); });
+  CHECK(inner.load() == 4);
+}
+
+TEST_CASE("eight threads on one core finish", "[platform][pool]") {
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);   // threads started from here inherit it
+  bool right = false;
+  {
+    TestPool pool(with(8));
+    right = pool.error().ok() && counts_are_right(pool.parallel(), 2'000);
+  }
+  sched_setaffinity(0, sizeof before, &before);
+  CHECK(right);
+}
+
+TEST_CASE("a forked process runs regions by itself and lets go cleanly", "[platform][pool]") {
+  if (kSanitized) SKIP("sanitizers do not follow forks of threaded processes");
+  TestPool pool(with(4, 4));
+  REQUIRE(pool.error().ok());
+  REQUIRE(counts_are_right(pool.parallel(), 10));
+  const int child = in_child([&] {
+    if (!counts_are_right(pool.parallel(), 50)) return 1;
+    pool.stop();
+    return 0;
+  });
+  CHECK(child == 0);
+  CHECK(counts_are_right(pool.parallel(), 10));   // the parent's threads are untouched
+}
+
+TEST_CASE("a thread that cannot start is an error, and the others have ended", "[platform][pool]") {
+  CHECK(TestPool(with(0)).error().code == EINVAL);
+  CHECK(TestPool(with(257)).error().code == EINVAL);
+  ThreadPoolOptions options = with(3);
+  options.stack_bytes = 1;
+  CHECK(std::string(TestPool(options).error().what) == "the stack size of the worker threads is refused");
+  if (kSanitized) return;   // their shadow memory does not fit under the limit below
+  const int child = in_child([] {
+    rlimit limit{};
+    const rlim_t stacks = rlim_t{64} << 20;
+    // Room for one stack more than what is there, by the process's size in pages.
+    long pages = 0;
+    if (FILE* file = fopen("/proc/self/statm", "r"); file == nullptr || fscanf(file, "%ld", &pages) != 1) return 2;
+    limit.rlim_cur = limit.rlim_max =
+        static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + stacks + stacks / 2;
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 3;
+    ThreadPoolOptions many = with(8);
+    many.stack_bytes = stacks;
+    TestPool pool(many);
+    if (pool.error().ok()) return 4;
+    if (std::string(pool.error().what) != "a worker thread cannot be started") return 5;
+    int threads = 0;
+    if (FILE* file = fopen("/proc/self/status", "r")) {
+      char line[256];
+      while (fgets(line, sizeof line, file) != nullptr)
+        if (sscanf(line, "Threads: %d", &threads) == 1) break;
+    }
+    return threads == 1 ? 0 : 6;
+  });
+  CHECK(child == 0);
+}
+
+TEST_CASE("workers take no signals of the host", "[platform][pool]") {
+  TestPool pool(with(4, 4));
+  REQUIRE(pool.error().ok());
+  std::atomic<uint32_t> blocking{0}, workers{0};
+  const auto caller = std::this_thread::get_id();
+  for (int i = 0; i < 1'000 && workers.load() == 0; ++i) {
+    pool.parallel().region([&](uint32_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (std::this_thread::get_id() == caller) return;
+      workers.fetch_add(1);
+      sigset_t set;
+      pthread_sigmask(SIG_SETMASK, nullptr, &set);
+      if (sigismember(&set, SIGINT) == 1 && sigismember(&set, SIGTERM) == 1 && sigismember(&set, SIGSEGV) == 0)
+        blocking.fetch_add(1);
+    });
+  }
+  CHECK(workers.load() > 0);
+  CHECK(blocking.load() == workers.load());
+}
+
+TEST_CASE("idle workers sleep: they use no processor time", "[platform][pool]") {
+  TestPool pool(with(4, 4));
+  REQUIRE(pool.error().ok());
+  REQUIRE(counts_are_right(pool.parallel(), 10));
+  auto processor_time = [] {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = processor_time();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(processor_time() - before < 0.1);   // three spinning workers would take 0.4 s or more on two cores
+}
+
+TEST_CASE("the quote names the stacks", "[platform][pool]") {
+  CHECK(mote::thread_pool_stack_bytes(with(1)) == 0);
+  CHECK(mote::thread_pool_stack_bytes(with(5)) == 4 * mote::kWorkerStackBytes);
+  CHECK(mote::thread_pool_bytes(3) % 64 == 0);
+  alignas(64) unsigned char memory[256];
+  ThreadPool* pool = nullptr;
+  CHECK_FALSE(mote::start_thread_pool(with(1), memory + 1, &pool).ok());
+}

@@ -1,0 +1,47 @@
+// A complete small `llama` model with pseudo-random weights and a working tokenizer, from a seed.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/format/format.h"
+#include "tests/support/gguf_builder.h"
+
+namespace mote::test {
+
+enum class ToyTokenizer : uint8_t { none, byte_bpe, sentencepiece };
+
+struct ToyOptions {
+  uint64_t seed = 1;
+  uint32_t n_layers = 2;
+  uint32_t d_model = 64;
+  uint32_t n_heads = 4;
+  uint32_t n_kv_heads = 2;
+  uint32_t head_dim = 0;   // 0: d_model / n_heads; otherwise key_length and value_length are written
+  uint32_t d_ff = 96;
+  uint32_t n_vocab = 320;   // with a tokenizer at least 300; what its pieces leave is filled with unused ones
+  uint32_t context = 512;
+  Format matrices = Format::f32;   // attention and feed-forward
+  Format embedding = Format::f32;
+  Format output = Format::f32;
+  bool tied = false;   // no output.weight
+  float rms_epsilon = 1e-5f;
+  float rope_base = 10000.0f;
+  uint32_t rope_dimensions = 0;   // 0: the whole head, no key is written
+  std::string rope_scaling;       // "": no key; "none", "linear" or "yarn"
+  float rope_factor = 4.0f;
+  uint32_t original_context = 0;     // 0: no key
+  std::vector<float> rope_factors;   // rope_freqs.weight (llama3), half as many as the rotated dimensions; empty: none
+  ToyTokenizer tokenizer = ToyTokenizer::byte_bpe;
+  std::string pre = "smollm";   // byte_bpe: tokenizer.ggml.pre
+  bool add_bos = false;
+};
+
+// Byte-level BPE: ids 0 .. 255 are the bytes in GPT-2's order, then merged pieces; the last three are
+// <|endoftext|> (bos), <|im_start|> and <|im_end|> (eos). SentencePiece: <unk>, <s>, </s>, 256 byte pieces, pieces.
+GgufBuilder toy_llama(const ToyOptions& options = {});
+
+// Only the tokenizer's entries, for a vocabulary-only file.
+void add_toy_tokenizer(GgufBuilder& to, const ToyOptions& options);
+
+}   // namespace mote::test
