@@ -43,4 +43,4 @@ struct AttentionShape {
 };
 Case attention_case(const AttentionShape& shape, uint64_t seed);
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -81,13 +81,13 @@ std::vector<double> attention_limit(const Case& self, const std::vector<float>& 
 
 std::string kv_name(KvType type) { return type == KvType::f16 ? " f16" : " f32"; }
 
-}  // namespace
+}   // namespace
 
 Case attention_case(const AttentionShape& shape, uint64_t seed) {
   Case made;
   Random random(seed);
-  made.name = "attention of " + std::to_string(shape.n_heads) + " over " + std::to_string(shape.n_kv_heads) + " heads of " +
-              std::to_string(shape.key_dim) + " and " + std::to_string(shape.value_dim) + ", " +
+  made.name = "attention of " + std::to_string(shape.n_heads) + " over " + std::to_string(shape.n_kv_heads) +
+              " heads of " + std::to_string(shape.key_dim) + " and " + std::to_string(shape.value_dim) + ", " +
               std::to_string(shape.positions) + " positions, window " + std::to_string(shape.window) + ", softcap " +
               std::to_string(static_cast<int>(shape.softcap)) + kv_name(shape.kv_type);
   made.kv_type = shape.kv_type;
@@ -102,7 +102,8 @@ Case attention_case(const AttentionShape& shape, uint64_t seed) {
   made.plan.step(Op::append, {k, v}).state = state;
   Step& attention = made.plan.step(Op::attention, {q}, made.compared);
   attention.state = state;
-  attention.attributes.attention = {shape.n_heads, static_cast<float>(1 / std::sqrt(static_cast<double>(shape.key_dim))), shape.softcap};
+  attention.attributes.attention = {
+      shape.n_heads, static_cast<float>(1 / std::sqrt(static_cast<double>(shape.key_dim))), shape.softcap};
   made.limit = attention_limit;
   return made;
 }
@@ -126,15 +127,18 @@ std::vector<Case> attention_cases() {
 }
 
 std::vector<Case> append_cases() {
-  struct Shape { uint32_t n_kv_heads, key_dim, value_dim; };
+  struct Shape {
+    uint32_t n_kv_heads, key_dim, value_dim;
+  };
   std::vector<Case> cases;
   Random random(700);
-  const float odd[] = {INFINITY, -INFINITY, NAN, -NAN, 65504.0F, 65519.0F, 65520.0F, -1e6F, 3e38F, 1e-8F, 6e-8F, 3e-8F, 1e-40F, -0.0F};
+  const float odd[] = {INFINITY, -INFINITY, NAN,   -NAN,  65504.0F, 65519.0F, 65520.0F,
+                       -1e6F,    3e38F,     1e-8F, 6e-8F, 3e-8F,    1e-40F,   -0.0F};
   for (const Shape shape : {Shape{1, 1, 1}, {3, 64, 64}, {2, 6, 10}, {1, 12, 5}, {1, 128, 128}}) {
     for (const KvType type : {KvType::f16, KvType::f32}) {
       Case& made = cases.emplace_back();
-      made.name = "append of " + std::to_string(shape.n_kv_heads) + " heads of " + std::to_string(shape.key_dim) + " and " +
-                  std::to_string(shape.value_dim) + kv_name(type);
+      made.name = "append of " + std::to_string(shape.n_kv_heads) + " heads of " + std::to_string(shape.key_dim) +
+                  " and " + std::to_string(shape.value_dim) + kv_name(type);
       made.kv_type = type;
       made.tokens = random_tokens(21, 10, random);
       std::vector<float> keys = random.normals(size_t{21} * shape.n_kv_heads * shape.key_dim);
@@ -151,4 +155,4 @@ std::vector<Case> append_cases() {
   return cases;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

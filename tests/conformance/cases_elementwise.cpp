@@ -21,10 +21,13 @@ constexpr double u = kRounding;
 
 double activation_limit(Activation function, double x, double y) {
   switch (function) {
-    case Activation::relu: return 0;
-    case Activation::silu: return 5 * u * std::abs(y) + 0x1p-121;
+    case Activation::relu:
+      return 0;
+    case Activation::silu:
+      return 5 * u * std::abs(y) + 0x1p-121;
     case Activation::gelu_tanh:
-    case Activation::gelu_erf: return 5 * u * std::abs(x) + 0x1p-148;
+    case Activation::gelu_erf:
+      return 5 * u * std::abs(x) + 0x1p-148;
   }
   return 0;
 }
@@ -40,8 +43,8 @@ std::vector<double> gate_limit(const Case& self, const std::vector<float>& expec
   std::vector<double> limits(expected.size());
   for (size_t i = 0; i < limits.size(); ++i) {
     const double up = std::abs(double{self.input(1)[i]}), y = std::abs(double{expected[i]});
-    const double of_activation = activation_limit(self.plan.steps[0].attributes.activate.function, self.input(0)[i],
-                                                  up == 0 ? 0 : y / up);
+    const double of_activation =
+        activation_limit(self.plan.steps[0].attributes.activate.function, self.input(0)[i], up == 0 ? 0 : y / up);
     limits[i] = of_activation * up + 2 * u * y + (of_activation == 0 ? 0 : 0x1p-148);
   }
   return limits;
@@ -67,10 +70,14 @@ std::vector<float> odd_numbers(size_t count, Random& random) {
 
 std::string activation_name(Activation function) {
   switch (function) {
-    case Activation::relu: return " relu";
-    case Activation::silu: return " silu";
-    case Activation::gelu_tanh: return " gelu_tanh";
-    case Activation::gelu_erf: return " gelu_erf";
+    case Activation::relu:
+      return " relu";
+    case Activation::silu:
+      return " silu";
+    case Activation::gelu_tanh:
+      return " gelu_tanh";
+    case Activation::gelu_erf:
+      return " gelu_erf";
   }
   return " unknown";
 }
@@ -117,7 +124,7 @@ std::vector<Case> factor_cases(Op op, const std::vector<float>& factors, uint64_
   return cases;
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<Case> activate_cases() { return activation_cases(Op::activate, 501); }
 std::vector<Case> gate_cases() { return activation_cases(Op::gate, 502); }
@@ -131,4 +138,4 @@ std::vector<Case> add_cases() {
   return cases;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

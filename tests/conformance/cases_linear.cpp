@@ -7,12 +7,12 @@
 //   block formats    x may be rounded to 8 bits: in a block of x (32 or 256 values, DESIGN section 6) by at most half a
 //                    step of largest / 127; a block below 2^-100 counts as zero. With a = sum over blocks of
 //                    (largest / 254 (1 + 2^-10) sum |w|), or sum |w x| for such a tiny block:
-//                    a + (K/block + 10) 2 u sum over blocks of (4 largest|w| sum |x|) + u (|y| + |bias|). The factor 4: a
-//                    weight is a difference of a scaled code and a min, each rounded apart.
-//                    The roundings of random x are independent: their root mean square is at most sqrt(sum w^2) largest /
-//                    254 / sqrt(3). Against the worst case, sum |w| largest / 254, that is sqrt(sum w^2) / (sqrt(3)
-//                    sum |w|): about 0.7 / sqrt(K) for weights of a bell curve, 0.6 for K = 1. The spread may be 0.9 /
-//                    sqrt(K): a wrong code or scale in one block of a row shows.
+//                    a + (K/block + 10) 2 u sum over blocks of (4 largest|w| sum |x|) + u (|y| + |bias|). The factor 4:
+//                    a weight is a difference of a scaled code and a min, each rounded apart. The roundings of random x
+//                    are independent: their root mean square is at most sqrt(sum w^2) largest / 254 / sqrt(3). Against
+//                    the worst case, sum |w| largest / 254, that is sqrt(sum w^2) / (sqrt(3) sum |w|): about 0.7 /
+//                    sqrt(K) for weights of a bell curve, 0.6 for K = 1. The spread may be 0.9 / sqrt(K): a wrong code
+//                    or scale in one block of a row shows.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -72,7 +72,8 @@ Case linear_case(Format format, Shape shape, Random& random) {
   Case made;
   const uint32_t block = format_info(format).block_values, columns = shape.columns * block;
   made.name = "linear " + std::string(format_info(format).name) + " [" + std::to_string(shape.out) + ", " +
-              std::to_string(columns) + "] on " + std::to_string(shape.rows) + " rows" + (shape.bias ? " with bias" : "");
+              std::to_string(columns) + "] on " + std::to_string(shape.rows) + " rows" +
+              (shape.bias ? " with bias" : "");
   made.tokens = random_tokens(shape.rows, 10, random);
   const Value x = made.plan.input(columns, random.normals(size_t{shape.rows} * columns));
   made.compared = made.plan.value(shape.out);
@@ -93,16 +94,17 @@ void make_x_hard(Case& made, Random& random) {
   made.name += ", hard to round";
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   Random random(301);
-  const std::vector<Shape> of_elements = {{1, 1, 1, false}, {1, 3, 5, true}, {2, 17, 33, false}, {5, 7, 100, true},
-                                          {16, 5, 257, false}, {17, 64, 64, true}, {33, 4, 48, false}, {3, 2, 1030, false}};
-  const std::vector<Shape> of_blocks = {{1, 1, 1, false}, {1, 3, 2, true}, {2, 17, 1, false}, {5, 7, 3, true},
-                                        {16, 5, 2, false}, {17, 33, 1, true}, {33, 4, 2, false}, {3, 2, 17, false},
-                                        {1, 5, 35, true}};
+  const std::vector<Shape> of_elements = {{1, 1, 1, false},   {1, 3, 5, true},     {2, 17, 33, false},
+                                          {5, 7, 100, true},  {16, 5, 257, false}, {17, 64, 64, true},
+                                          {33, 4, 48, false}, {3, 2, 1030, false}};
+  const std::vector<Shape> of_blocks = {{1, 1, 1, false},  {1, 3, 2, true},   {2, 17, 1, false},
+                                        {5, 7, 3, true},   {16, 5, 2, false}, {17, 33, 1, true},
+                                        {33, 4, 2, false}, {3, 2, 17, false}, {1, 5, 35, true}};
   for (const Format format : enabled_formats()) {
     const bool elements = format_info(format).block_values == 1;
     for (const Shape& shape : elements ? of_elements : of_blocks) {
@@ -115,7 +117,8 @@ std::vector<Case> linear_cases() {
     make_x_hard(cases.back(), random);
   }
   // On the rows whose outputs are wanted, as the last layer does it.
-  Case outputs = linear_case(enabled_formats()[0], {4, 9, enabled_formats()[0] == Format::f32 ? 40U : 1U, false}, random);
+  Case outputs =
+      linear_case(enabled_formats()[0], {4, 9, enabled_formats()[0] == Format::f32 ? 40U : 1U, false}, random);
   outputs.tokens = random_tokens(9, 10, random);
   outputs.wanted = {0, 3, 7, 8};
   for (ValueInfo& info : outputs.plan.values) info.rows = Dimension::outputs;
@@ -125,4 +128,4 @@ std::vector<Case> linear_cases() {
   return cases;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

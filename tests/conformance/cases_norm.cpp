@@ -33,7 +33,8 @@ std::vector<double> layer_norm_limit(const Case& self, const std::vector<float>&
   std::vector<double> limits(expected.size());
   for (size_t row = 0; row < expected.size() / columns; ++row) {
     double sum = 0, magnitude = 0, squares = 0;
-    for (size_t i = 0; i < columns; ++i) sum += double{x[row * columns + i]}, magnitude += std::abs(double{x[row * columns + i]});
+    for (size_t i = 0; i < columns; ++i)
+      sum += double{x[row * columns + i]}, magnitude += std::abs(double{x[row * columns + i]});
     const double mean = sum / n, m = (n / 16 + 5) * u * magnitude / n;
     for (size_t i = 0; i < columns; ++i) squares += std::pow(x[row * columns + i] - mean, 2);
     const double s = std::sqrt(squares / n + double{self.plan.steps[0].attributes.norm.epsilon});
@@ -41,8 +42,9 @@ std::vector<double> layer_norm_limit(const Case& self, const std::vector<float>&
     for (size_t i = 0; i < columns; ++i) {
       const double difference = std::abs(x[row * columns + i] - mean);
       const double bias = self.plan.biases.empty() ? 0 : std::abs(double{self.plan.biases.at(0)[i]});
-      limits[row * columns + i] = std::abs(double{w[i]}) / s * (m + u * difference + difference * (variance / 2 + 6 * u)) +
-                                  2 * u * (std::abs(double{expected[row * columns + i]}) + bias) + 0x1p-149;
+      limits[row * columns + i] =
+          std::abs(double{w[i]}) / s * (m + u * difference + difference * (variance / 2 + 6 * u)) +
+          2 * u * (std::abs(double{expected[row * columns + i]}) + bias) + 0x1p-149;
     }
   }
   return limits;
@@ -78,7 +80,7 @@ std::vector<Case> norm_cases(Op op, bool has_bias, uint64_t seed) {
   return cases;
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<Case> rms_norm_cases() { return norm_cases(Op::rms_norm, false, 201); }
 
@@ -88,4 +90,4 @@ std::vector<Case> layer_norm_cases() {
   return cases;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

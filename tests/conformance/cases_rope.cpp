@@ -42,7 +42,7 @@ std::vector<double> rope_limit(const Case& self, const std::vector<float>& expec
   return limits;
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<Case> rope_angles_cases() {
   std::vector<Case> cases;
@@ -57,7 +57,8 @@ std::vector<Case> rope_angles_cases() {
       std::vector<double> frequency(n_rotated / 2);
       for (size_t i = 0; i < frequency.size(); ++i)
         frequency[i] = std::pow(10000.0, -2.0 * static_cast<double>(i) / n_rotated);
-      made.plan.step(Op::rope_angles, {}, made.compared).attributes.rope_angles = {nullptr, n_rotated, first == 255 ? 1.25 : 1.0};
+      made.plan.step(Op::rope_angles, {}, made.compared).attributes.rope_angles = {nullptr, n_rotated,
+                                                                                   first == 255 ? 1.25 : 1.0};
       made.plan.frequency(frequency);
     }
   }
@@ -65,7 +66,9 @@ std::vector<Case> rope_angles_cases() {
 }
 
 std::vector<Case> rope_cases() {
-  struct Shape { uint32_t n_heads, head_dim, n_rotated; };
+  struct Shape {
+    uint32_t n_heads, head_dim, n_rotated;
+  };
   std::vector<Case> cases;
   Random random(402);
   for (const Shape shape : {Shape{1, 2, 2}, {3, 6, 6}, {9, 64, 64}, {2, 12, 4}, {4, 128, 64}, {1, 34, 34}, {3, 5, 4}}) {
@@ -84,11 +87,12 @@ std::vector<Case> rope_cases() {
       const Value x = made.plan.input(columns, random.normals(size_t{5} * columns, 10));
       const Value a = made.plan.input(shape.n_rotated, angles);
       made.compared = made.plan.value(columns);
-      made.plan.step(Op::rope, {x, a}, made.compared).attributes.rope = {shape.n_heads, shape.head_dim, shape.n_rotated, pairing};
+      made.plan.step(Op::rope, {x, a}, made.compared).attributes.rope = {shape.n_heads, shape.head_dim, shape.n_rotated,
+                                                                         pairing};
       made.limit = rope_limit;
     }
   }
   return cases;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -15,7 +15,7 @@ std::vector<uint32_t> widths(Format format) {
   return block == 1 ? std::vector<uint32_t>{1, 3, 33, 100} : std::vector<uint32_t>{block, 3 * block};
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<Case> embed_cases() {
   std::vector<Case> cases;
@@ -74,4 +74,4 @@ std::vector<Case> take_rows_cases() {
   return cases;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -45,11 +45,15 @@ struct Report {
 
 // The same case in other ways, which must not change a bit.
 void compare_ways(const BackendEntry& entry, const Case& test_case, const std::vector<float>& first, Report* report) {
-  struct Way { const char* name; RunOptions options; };
+  struct Way {
+    const char* name;
+    RunOptions options;
+  };
   const uint32_t n = test_case.positions();
   std::vector<Way> ways = {{", row by row on 3 lanes", {3, false, Guard::pages, false, ones(n), 0}},
                            {", cut unevenly on 4 threads", {4, true, Guard::bands, false, uneven(n), 0}}};
-  if (op_info(test_case.plan.steps.back().op).in_place) ways.push_back({", in place", {2, false, Guard::pages, true, {}, 0}});
+  if (op_info(test_case.plan.steps.back().op).in_place)
+    ways.push_back({", in place", {2, false, Guard::pages, true, {}, 0}});
   for (const Way& way : ways) {
     if (!test_case.compared.exists() && way.options.in_place) continue;
     report->add(entry, test_case, way.name, compare_bits(first, run(entry, test_case, way.options)));
@@ -81,7 +85,7 @@ void check_op(Op op) {
   CHECK(report.wrong == 0);
 }
 
-}  // namespace
+}   // namespace
 
 #define MOTE_OP(name, inputs, state, in_place) \
   TEST_CASE("every backend agrees with the oracle on " #name, "[conformance][op]") { check_op(Op::name); }
@@ -102,4 +106,4 @@ TEST_CASE("the registry names its backends once each and makes them", "[conforma
   CHECK(wrong == "");
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

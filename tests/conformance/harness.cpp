@@ -41,14 +41,16 @@ GuardedMemory exactly(const char* what, Guard guard, const Use& use) {
     GuardedMemory memory(bytes, kArenaAlignment, guard, 0xFF);
     Arena too_small(memory.data(), bytes - 1);
     use(too_small, false, true);
-    if (const std::string damage = memory.damage(); !damage.empty()) fail(std::string(what) + " with a byte less: " + damage);
+    if (const std::string damage = memory.damage(); !damage.empty())
+      fail(std::string(what) + " with a byte less: " + damage);
   }
   // An arena without memory only measures, so even nothing has an address.
   GuardedMemory memory(std::max<uint64_t>(bytes, kArenaAlignment), kArenaAlignment, guard, 0xFF);
   Arena arena(memory.data(), bytes);
   use(arena, false, false);
   if (arena.used_bytes() != bytes)
-    fail(std::string(what) + " measured " + std::to_string(bytes) + " bytes and took " + std::to_string(arena.used_bytes()));
+    fail(std::string(what) + " measured " + std::to_string(bytes) + " bytes and took " +
+         std::to_string(arena.used_bytes()));
   return memory;
 }
 
@@ -62,11 +64,12 @@ T* checked(const char* what, const Result<T*>& result, bool measures, bool must_
     return nullptr;
   }
   need(result.status(), what);
-  if (measures != (result.value() == nullptr)) fail(std::string(what) + (measures ? " gave something while measuring" : " gave null"));
+  if (measures != (result.value() == nullptr))
+    fail(std::string(what) + (measures ? " gave something while measuring" : " gave null"));
   return result.value();
 }
 
-}  // namespace
+}   // namespace
 
 const BackendEntry& oracle_entry() {
   for (const BackendEntry& entry : built_in_backends())
@@ -74,7 +77,8 @@ const BackendEntry& oracle_entry() {
   fail("this build has no reference backend");
 }
 
-Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& options) : case_(test_case), options_(options) {
+Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& options)
+    : case_(test_case), options_(options) {
   if (options_.lanes > kMaxThreads) fail("too many lanes");
   if (options_.cuts.empty()) options_.cuts = {case_.positions()};
   if (options_.max_batch == 0) options_.max_batch = *std::ranges::max_element(options_.cuts);
@@ -88,7 +92,8 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
   wire_plan();
   lay_out_values();
   make_backend(entry);
-  supported_ = std::ranges::all_of(blank_steps_, [&](const Step& step) { return backend_->supports(step, blank_plan_); });
+  supported_ =
+      std::ranges::all_of(blank_steps_, [&](const Step& step) { return backend_->supports(step, blank_plan_); });
   if (supported_) open();
 }
 
@@ -160,9 +165,10 @@ void Rig::open() {
   session_ = exactly("open", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     Footprint footprint;
     const ValueMemory values(measures ? nullptr : base_, offset_bytes_);
-    executor_ = checked("open",
-                        backend_->open(measures ? blank : part, measures ? nullptr : program_, shape_, values, arena, &footprint),
-                        measures, must_fail);
+    executor_ = checked(
+        "open",
+        backend_->open(measures ? blank : part, measures ? nullptr : program_, shape_, values, arena, &footprint),
+        measures, must_fail);
     if (!must_fail && footprint.state_bytes + footprint.scratch_bytes > arena.used_bytes())
       fail("open counts more state and scratch than it takes");
   });
@@ -177,10 +183,12 @@ std::pair<size_t, size_t> wanted_range(const Case& test_case, uint32_t first, ui
   return {static_cast<size_t>(begin - test_case.wanted.begin()), static_cast<size_t>(end - test_case.wanted.begin())};
 }
 
-}  // namespace
+}   // namespace
 
 // Inputs get their rows; everything else, and what lies behind those rows, is NaN.
 void Rig::fill_values(uint32_t first, uint32_t rows) {
+  last_first_ = first;
+  last_rows_ = rows;
   for (GuardedMemory& memory : value_memory_)
     if (memory.data() != nullptr) std::memset(memory.data(), 0xFF, memory.bytes());
   const auto [wanted_begin, wanted_end] = wanted_range(case_, first, rows);
@@ -258,11 +266,10 @@ void Rig::check_memory() const {
     if (std::memcmp(memory.data(), bytes.data(), bytes.size()) != 0) fail("a weight was written");
   }
   // The last batch's input rows are what they were.
-  const uint32_t rows = options_.cuts.back(), first = case_.positions() - rows;
   for (const auto& [id, data] : case_.plan.inputs) {
     if (plan_.values[id].rows != Dimension::tokens || (options_.in_place && steps_.back().inputs[0].id == id)) continue;
     const size_t columns = plan_.values[id].columns;
-    if (std::memcmp(value_memory_[id].data(), data.data() + first * columns, rows * columns * 4) != 0)
+    if (std::memcmp(value_memory_[id].data(), data.data() + last_first_ * columns, last_rows_ * columns * 4) != 0)
       fail("input Value " + std::to_string(id) + " was written");
   }
 }
@@ -315,7 +322,8 @@ std::string compare(const Case& test_case, const std::vector<float>& expected, c
   const size_t columns = test_case.compared.exists() ? test_case.compared.columns : expected.size();
   char text[256];
   std::snprintf(text, sizeof text,
-                "worst at row %zu column %zu: %.9g instead of %.9g, limit %.3g (%.3g of it); rms %.3g of the limits (at most %.3g)",
+                "worst at row %zu column %zu: %.9g instead of %.9g, limit %.3g (%.3g of it); rms %.3g of the limits "
+                "(at most %.3g)",
                 worst / columns, worst % columns, double{found[worst]}, double{expected[worst]}, limits[worst],
                 worst_excess, rms, test_case.rms_of_limit);
   return text;
@@ -335,4 +343,4 @@ std::string compare_bits(const std::vector<float>& expected, const std::vector<f
   return {};
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -12,12 +12,12 @@
 namespace mote::test {
 
 struct RunOptions {
-  uint32_t lanes = 1;             // run one after the other, the last first
-  bool threads = false;           // run on as many threads instead
+  uint32_t lanes = 1;     // run one after the other, the last first
+  bool threads = false;   // run on as many threads instead
   Guard guard = Guard::bands;
-  bool in_place = false;          // the output of the last step lies where its first input lies
-  std::vector<uint32_t> cuts;     // rows of each batch; empty: everything at once
-  uint32_t max_batch = 0;         // 0: the largest cut
+  bool in_place = false;        // the output of the last step lies where its first input lies
+  std::vector<uint32_t> cuts;   // rows of each batch; empty: everything at once
+  uint32_t max_batch = 0;       // 0: the largest cut
 };
 
 // A backend opened for a case. Everything that goes wrong is a std::runtime_error with a sentence.
@@ -70,6 +70,7 @@ class Rig {
   Backend* backend_ = nullptr;
   Program* program_ = nullptr;
   Executor* executor_ = nullptr;
+  size_t last_first_ = 0, last_rows_ = 0;   // of the last batch run
   std::vector<float> output_;
 };
 
@@ -86,4 +87,4 @@ std::string compare_bits(const std::vector<float>& expected, const std::vector<f
 
 const BackendEntry& oracle_entry();
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -15,7 +15,7 @@ constexpr uint64_t kBandBytes = 128;
 
 uint64_t round_to(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
-}  // namespace
+}   // namespace
 
 GuardedMemory::GuardedMemory(uint64_t bytes, uint64_t alignment, Guard guard, uint8_t fill) : bytes_(bytes) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -59,4 +59,4 @@ std::string GuardedMemory::damage() const {
   return {};
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -36,10 +36,10 @@ class GuardedMemory {
 
   std::byte* mapped_ = nullptr;
   uint64_t mapped_bytes_ = 0;
-  std::byte* low_ = nullptr;    // the writable surroundings [low_, high_) are filled with the pattern
+  std::byte* low_ = nullptr;   // the writable surroundings [low_, high_) are filled with the pattern
   std::byte* high_ = nullptr;
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
 };
 
-}  // namespace mote::test
+}   // namespace mote::test

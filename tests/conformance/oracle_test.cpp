@@ -1,5 +1,5 @@
-// The oracle itself: nothing else judges it, so here its ops are compared with formulas written once more, by hand, with
-// the C library's functions in long double, and with numbers worked out on paper.
+// The oracle itself: nothing else judges it, so here its ops are compared with formulas written once more, by hand,
+// with the C library's functions in long double, and with numbers worked out on paper.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -31,10 +31,14 @@ std::string within_one_rounding(const std::vector<float>& found, const std::vect
 
 Real activation(Activation function, Real x) {
   switch (function) {
-    case Activation::relu: return std::max<Real>(x, 0);
-    case Activation::silu: return x / (1 + std::exp(-x));
-    case Activation::gelu_tanh: return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(Real{-1})) * (x + 0.044715L * x * x * x)));
-    case Activation::gelu_erf: return x / 2 * std::erfc(-x / std::sqrt(Real{2}));
+    case Activation::relu:
+      return std::max<Real>(x, 0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::gelu_tanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(Real{-1})) * (x + 0.044715L * x * x * x)));
+    case Activation::gelu_erf:
+      return x / 2 * std::erfc(-x / std::sqrt(Real{2}));
   }
   return 0;
 }
@@ -48,7 +52,7 @@ Case without_far_inputs(Case made) {
   return made;
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("the oracle's activations and gates are the papers' formulas", "[conformance][oracle]") {
   std::string wrong;
@@ -81,7 +85,8 @@ TEST_CASE("the oracle's norms divide by the root of the mean square and of the v
       for (size_t row = 0; row < made.positions(); ++row) {
         const float* x = &made.input(0)[row * n];
         Real mean = 0, squares = 0;
-        if (op == Op::layer_norm) for (size_t i = 0; i < n; ++i) mean += Real{x[i]} / static_cast<Real>(n);
+        if (op == Op::layer_norm)
+          for (size_t i = 0; i < n; ++i) mean += Real{x[i]} / static_cast<Real>(n);
         for (size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean) / static_cast<Real>(n);
         for (size_t i = 0; i < n; ++i) {
           const Real bias = made.plan.biases.empty() ? 0 : made.plan.biases.at(0)[i];
@@ -109,7 +114,8 @@ TEST_CASE("the oracle's linear is a matrix product in every format", "[conforman
     for (size_t i = 0; i < found.size(); ++i) {
       Real sum = made.plan.biases.empty() ? 0 : made.plan.biases.at(0)[i % matrix.rows], magnitude = std::abs(sum);
       for (size_t k = 0; k < matrix.columns; ++k) {
-        const Real product = Real{w[i % matrix.rows * matrix.columns + k]} * made.input(0)[i / matrix.rows * matrix.columns + k];
+        const Real product =
+            Real{w[i % matrix.rows * matrix.columns + k]} * made.input(0)[i / matrix.rows * matrix.columns + k];
         sum += product;
         magnitude += std::abs(product);
       }
@@ -146,7 +152,8 @@ TEST_CASE("the oracle's attention sees exactly the window, shown by one-hot valu
 
 TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head by group", "[conformance][oracle]") {
   std::string wrong;
-  for (const AttentionShape& shape : {AttentionShape{6, 2, 8, 5, 4, 20, KvType::f32, 0, 2}, {4, 4, 3, 3, 0, 9, KvType::f32, 5, 4}}) {
+  for (const AttentionShape& shape :
+       {AttentionShape{6, 2, 8, 5, 4, 20, KvType::f32, 0, 2}, {4, 4, 3, 3, 0, 9, KvType::f32, 5, 4}}) {
     const Case made = attention_case(shape, 2);
     const std::vector<float>&k = made.input(0), &v = made.input(1), &q = made.input(0, 1), found = oracle(made);
     const float scale = made.plan.steps[1].attributes.attention.scale;
@@ -160,7 +167,8 @@ TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head 
           if (shape.window != 0 && row - p >= shape.window) continue;
           Real score = 0;
           for (uint32_t i = 0; i < shape.key_dim; ++i)
-            score += Real{q[(row * shape.n_heads + head) * shape.key_dim + i]} * k[(p * shape.n_kv_heads + kv) * shape.key_dim + i];
+            score += Real{q[(row * shape.n_heads + head) * shape.key_dim + i]} *
+                     k[(p * shape.n_kv_heads + kv) * shape.key_dim + i];
           score *= scale;
           if (shape.softcap != 0) score = shape.softcap * std::tanh(score / shape.softcap);
           total += std::exp(score);
@@ -168,7 +176,8 @@ TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head 
             sums[i] += std::exp(score) * v[(p * shape.n_kv_heads + kv) * shape.value_dim + i];
         }
         for (uint32_t i = 0; i < shape.value_dim; ++i)
-          worst = std::max(worst, std::abs(sums[i] / total - found[(row * shape.n_heads + head) * shape.value_dim + i]));
+          worst =
+              std::max(worst, std::abs(sums[i] / total - found[(row * shape.n_heads + head) * shape.value_dim + i]));
       }
     }
     if (!(worst <= 4 * 0x1p-24L)) wrong += "\n" + made.name + ": off by " + std::to_string(worst);
@@ -211,11 +220,15 @@ TEST_CASE("the oracle's angles are cosine and sine of position times frequency",
 }
 
 TEST_CASE("keys and values enter the oracle rounded to the KV type and finite", "[conformance][oracle]") {
-  struct Kept { float from, f16, f32; };
+  struct Kept {
+    float from, f16, f32;
+  };
   constexpr float kMax = std::numeric_limits<float>::max();
-  const Kept table[] = {{1.0F, 1.0F, 1.0F}, {NAN, 0, 0}, {INFINITY, 65504, kMax}, {-INFINITY, -65504, -kMax},
-                        {65519, 65504, 65519}, {65520, 65504, 65520}, {-1e6F, -65504, -1e6F}, {0.1F, 0.0999755859375F, 0.1F},
-                        {1e-8F, 0, 1e-8F}, {6e-8F, 0x1p-24F, 6e-8F}};
+  const Kept table[] = {{1.0F, 1.0F, 1.0F},      {NAN, 0, 0},
+                        {INFINITY, 65504, kMax}, {-INFINITY, -65504, -kMax},
+                        {65519, 65504, 65519},   {65520, 65504, 65520},
+                        {-1e6F, -65504, -1e6F},  {0.1F, 0.0999755859375F, 0.1F},
+                        {1e-8F, 0, 1e-8F},       {6e-8F, 0x1p-24F, 6e-8F}};
   std::string wrong;
   for (const KvType type : {KvType::f16, KvType::f32}) {
     Case made;
@@ -233,4 +246,4 @@ TEST_CASE("keys and values enter the oracle rounded to the KV type and finite", 
   CHECK(wrong == "");
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

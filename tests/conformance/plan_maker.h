@@ -69,11 +69,11 @@ struct TestPlan {
 struct Case {
   std::string name;
   TestPlan plan;
-  std::vector<int32_t> tokens;         // [positions]; their number is the length of the sequence
-  std::vector<uint32_t> wanted;        // rising positions (counted from the first) whose outputs are wanted
+  std::vector<int32_t> tokens;    // [positions]; their number is the length of the sequence
+  std::vector<uint32_t> wanted;   // rising positions (counted from the first) whose outputs are wanted
   uint32_t first_position = 0;
   KvType kv_type = KvType::f32;
-  Value compared;                      // the Value that is compared; none: state 0 is, as exported
+  Value compared;   // the Value that is compared; none: state 0 is, as exported
   // The greatest allowed |difference| of each compared element, from the oracle's values. Empty: equal bits.
   std::vector<double> (*limit)(const Case& self, const std::vector<float>& expected) = nullptr;
   // Above 0: the root mean square of difference / limit may be at most this (limits are worst cases; this is what
@@ -86,4 +86,4 @@ struct Case {
   }
 };
 
-}  // namespace mote::test
+}   // namespace mote::test

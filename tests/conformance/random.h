@@ -38,4 +38,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -33,12 +33,14 @@ std::string wrong_on_any_backend(const std::vector<Case>& cases, size_t* compare
         if (!rig.supported()) continue;
         rig.run_all();
         rig.check_memory();
-        sentence = compare(test_case, expected, test_case.compared.exists() ? rig.output() : state_values(rig, test_case));
+        sentence =
+            compare(test_case, expected, test_case.compared.exists() ? rig.output() : state_values(rig, test_case));
         ++*compared;
       } catch (const std::exception& error) {
         sentence = error.what();
       }
-      if (!sentence.empty() && ++n_wrong <= 12) wrong += std::string("\n") + entry.name + ", " + test_case.name + ": " + sentence;
+      if (!sentence.empty() && ++n_wrong <= 12)
+        wrong += std::string("\n") + entry.name + ", " + test_case.name + ": " + sentence;
     }
   }
   return wrong;
@@ -52,7 +54,7 @@ std::vector<Case> some_cases(Op op, size_t* turn) {
   return kept;
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it", "[conformance][special]") {
   size_t compared = 0, turn = 0;
@@ -116,7 +118,8 @@ TEST_CASE("random bytes as weights never crash a backend", "[conformance][specia
           rig.check_memory();
           ++ran;
         } catch (const std::exception& error) {
-          wrong += std::string("\n") + entry.name + ", " + made.name + ", seed " + std::to_string(seed) + ": " + error.what();
+          wrong += std::string("\n") + entry.name + ", " + made.name + ", seed " + std::to_string(seed) + ": " +
+                   error.what();
         }
       }
     }
@@ -138,9 +141,11 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
       const std::string what = std::string("\n") + entry.name + ", " + made.name + ": ";
       if (!rig.executor().begin(made.first_position, made.positions()).ok()) wrong += what + "begin failed";
       const Status cancelled = rig.run_only(0, made.positions(), &set);
-      if (cancelled.code() != Code::cancelled || cancelled.message().empty()) wrong += what + "was not cancelled with a sentence";
+      if (cancelled.code() != Code::cancelled || cancelled.message().empty())
+        wrong += what + "was not cancelled with a sentence";
       rig.executor().discard();
-      if (!rig.executor().begin(made.first_position, made.positions()).ok()) wrong += what + "begin failed after a discard";
+      if (!rig.executor().begin(made.first_position, made.positions()).ok())
+        wrong += what + "begin failed after a discard";
       if (!rig.run_only(0, made.positions(), &not_set).ok()) wrong += what + "failed after a cancelled run";
       rig.executor().commit();
       if (made.compared.exists()) {
@@ -154,4 +159,4 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
   CHECK(ran >= std::size(kOps));
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -13,7 +13,7 @@ namespace {
 const AttentionShape kShapes[] = {
     {4, 2, 32, 32, 0, 90, KvType::f16, 0, 1},
     {3, 1, 6, 10, 0, 90, KvType::f32, 0, 1},
-    {2, 2, 16, 16, 9, 90, KvType::f16, 0, 1},    // a ring holds far fewer positions than the sequence has
+    {2, 2, 16, 16, 9, 90, KvType::f16, 0, 1},   // a ring holds far fewer positions than the sequence has
     {2, 1, 16, 8, 40, 230, KvType::f32, 20, 2},
 };
 
@@ -57,7 +57,7 @@ std::vector<float> fresh_tail(const BackendEntry& entry, const Case& made, uint3
   return rig.output();
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("after truncate, the sequence goes on with the bits of a fresh one", "[conformance][state]") {
   const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
@@ -69,7 +69,8 @@ TEST_CASE("after truncate, the sequence goes on with the bits of a fresh one", "
       run_range(rig, 0, all, 8);
       const Status status = rig.executor().truncate(kept);
       // A ring may have lost what the window before `kept` needs, but never within the last batch.
-      if (!status.ok() && (status.code() != Code::wrong_state || status.message().empty() || window == 0 || kept + 1 >= all))
+      if (!status.ok() &&
+          (status.code() != Code::wrong_state || status.message().empty() || window == 0 || kept + 1 >= all))
         return "truncate to " + std::to_string(kept) + ": " + std::string(status.message());
       if (!status.ok()) continue;
       rig.forget_output();
@@ -108,7 +109,8 @@ TEST_CASE("exported positions are the oracle's, byte for byte, and imported else
           "[conformance][state]") {
   const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
     const uint32_t all = made.positions(), kept = all - 20, window = made.plan.states[0].window;
-    Rig from(entry, made, batches_of(8)), to(entry, made, batches_of(8)), reference(oracle_entry(), made, batches_of(8));
+    Rig from(entry, made, batches_of(8)), to(entry, made, batches_of(8)),
+        reference(oracle_entry(), made, batches_of(8));
     run_range(from, 0, kept, 8);
     run_range(reference, 0, kept, 8);
     // With a window only what the next query sees must be there.
@@ -119,7 +121,8 @@ TEST_CASE("exported positions are the oracle's, byte for byte, and imported else
     for (uint32_t position = first; position < kept; ++position) {
       if (!from.executor().export_row(state, position, row).ok()) return "export_row failed";
       if (!reference.executor().export_row(state, position, expected).ok()) return "the oracle's export_row failed";
-      if (row != expected) return "position " + std::to_string(position) + " is exported with other bytes than the oracle's";
+      if (row != expected)
+        return "position " + std::to_string(position) + " is exported with other bytes than the oracle's";
       const Status imported = to.executor().import_row(state, position, row);
       if (!imported.ok()) return "import_row: " + std::string(imported.message());
     }
@@ -140,10 +143,11 @@ TEST_CASE("a position that is not there, or a row of another size, is a status",
     const std::span<uint8_t> right = std::span(row).first(row.size() - 1), small = std::span(row).first(row.size() - 2);
     const uint32_t last = made.positions() - 1;
     if (!rig.executor().export_row(state, last, right).ok()) return "the last position cannot be exported";
-    for (const Status& status : {rig.executor().export_row(state, last + 1, right), rig.executor().import_row(state, last + 1, right),
-                                 rig.executor().export_row(state, UINT32_MAX, right), rig.executor().export_row(state, last, small),
-                                 rig.executor().export_row(state, last, row), rig.executor().import_row(state, last, small),
-                                 rig.executor().import_row(state, last, row)}) {
+    for (const Status& status :
+         {rig.executor().export_row(state, last + 1, right), rig.executor().import_row(state, last + 1, right),
+          rig.executor().export_row(state, UINT32_MAX, right), rig.executor().export_row(state, last, small),
+          rig.executor().export_row(state, last, row), rig.executor().import_row(state, last, small),
+          rig.executor().import_row(state, last, row)}) {
       if (status.ok() || status.message().empty()) return "a wrong position or size was taken";
     }
     rig.check_memory();
@@ -152,4 +156,4 @@ TEST_CASE("a position that is not there, or a row of another size, is a status",
   CHECK(wrong == "");
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -50,13 +50,15 @@ void fill(std::vector<uint8_t>& bytes, Random& random, double size) {
   }
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<uint8_t> random_matrix(Format format, uint32_t rows, uint32_t columns, Random& random, double size) {
   std::vector<uint8_t> bytes = random.bytes(row_bytes(format, columns) * rows);
   switch (format) {
 #define MOTE_FORMAT(name, number, values, bytes_) \
-  case Format::name: fill<Format::name>(bytes, random, size); break;
+  case Format::name:                              \
+    fill<Format::name>(bytes, random, size);      \
+    break;
 #include "core/format/formats.inc"
 #undef MOTE_FORMAT
   }
@@ -82,4 +84,4 @@ std::vector<Format> enabled_formats() {
   return formats;
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

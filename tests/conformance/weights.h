@@ -19,4 +19,4 @@ uint32_t activation_block(Format format);
 
 std::vector<Format> enabled_formats();
 
-}  // namespace mote::test
+}   // namespace mote::test
