@@ -83,4 +83,7 @@ struct mote_model {
   uint64_t n_parameters = 0, weight_bytes = 0;
   char architecture[64] = {};
   std::atomic<uint32_t> n_sessions{0};
+  // Where a session's quote plans its Values; held for microseconds by one quoting thread at a time.
+  std::span<uint64_t> quote_offsets;            // [plan.values]
+  std::atomic<uint32_t> quote_lock{0};
 };

@@ -76,6 +76,8 @@ Status ModelOpening::layout_plan(mote_model* model) {
   const std::span<Step> steps = take<Step>(counts.steps);
   const std::span<ValueInfo> values = take<ValueInfo>(counts.values);
   const std::span<StateInfo> states = take<StateInfo>(counts.states);
+  const std::span<uint64_t> quote_offsets = arena_.take<uint64_t>(counts.values);
+  if (model != nullptr) model->quote_offsets = quote_offsets;
   bytes_.plan_bytes += arena_.used_bytes() - before;
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));
   if (scratch_ != nullptr) MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));

@@ -1,0 +1,132 @@
+// Finds where a running sum of weights, taken in rising order of a key, passes a target, without sorting: the
+// elements are counted into 256 bins between the smallest and the largest key, and only the bin in which the sum
+// passes is looked at again. A pass is linear in the number of elements; after the first one or two few elements
+// are left in question, and those are sorted on the stack.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace mote {
+
+struct Crossing {
+  double key = 0;      // key of the first element with which the running sum passes the target
+  uint32_t rank = 0;   // how many elements of that same key come before it
+};
+
+// When the running sum counts as having passed.
+enum class Passes : uint8_t {
+  above,         // sum > target
+  at_or_above,   // sum >= target
+};
+
+namespace select_detail {
+
+constexpr uint32_t kBins = 256, kFew = 64;
+
+struct Bin {
+  double weight, lowest, highest;
+  uint32_t count;
+};
+struct Element {
+  double key, weight;
+};
+
+inline bool passes(double sum, double target, Passes how) {
+  return how == Passes::above ? sum > target : sum >= target;
+}
+
+// Maps [lowest, highest] to 0 ... 255, never falling where the key rises, the ends to the outer bins.
+class Binning {
+ public:
+  Binning(double lowest, double highest)
+      : lowest_(lowest),
+        zoom_(highest - lowest < 0x1p-700 ? 0x1p+400 : 1.0),
+        scale_((kBins - 0.5) / ((highest - lowest) * zoom_)) {}   // the zoom keeps 1 / width finite
+  uint32_t bin(double key) const { return static_cast<uint32_t>((key - lowest_) * zoom_ * scale_); }
+
+ private:
+  double lowest_, zoom_, scale_;
+};
+
+// The elements of one key, any number of them.
+template <class Key, class Weight>
+Crossing cross_equal(uint32_t count, double target, Passes how, Key key, Weight weight, double wanted, double sum) {
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (key(i) != wanted) continue;
+    const double w = weight(i);
+    if (w == 0) continue;
+    sum += w;
+    if (passes(sum, target, how)) return {wanted, seen};
+    ++seen;
+  }
+  return {wanted, seen == 0 ? 0 : seen - 1};
+}
+
+// At most kFew elements with a key in [lowest, highest].
+template <class Key, class Weight>
+Crossing cross_few(uint32_t count, double target, Passes how, Key key, Weight weight, double lowest, double highest,
+                   double sum) {
+  Element few[kFew];
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const double k = key(i);
+    if (k < lowest || k > highest) continue;
+    const double w = weight(i);
+    if (w == 0) continue;
+    // Insertion from the back keeps equal keys in the order of their index.
+    uint32_t at = found++;
+    for (; at > 0 && few[at - 1].key > k; --at) few[at] = few[at - 1];
+    few[at] = {k, w};
+  }
+  uint32_t rank = 0;
+  for (uint32_t i = 0; i < found; ++i) {
+    rank = i > 0 && few[i].key == few[i - 1].key ? rank + 1 : 0;
+    sum += few[i].weight;
+    if (passes(sum, target, how)) return {few[i].key, rank};
+  }
+  return {found == 0 ? highest : few[found - 1].key, rank};
+}
+
+}   // namespace select_detail
+
+// Elements 0 ... count - 1 (count >= 1) with key(i), finite and below 1e301 in magnitude, and weight(i) >= 0.
+// Elements of equal key count in the order of their index, elements of weight 0 not at all. If the sum never
+// passes, the last element is the answer. The target is above 0, or 0 with Passes::above.
+// Sums are taken in a fixed order, so the answer is the same everywhere.
+template <class Key, class Weight>
+Crossing find_crossing(uint32_t count, double target, Passes how, Key key, Weight weight) {
+  using namespace select_detail;
+  double lowest = key(0), highest = lowest, before = 0;
+  for (uint32_t i = 1; i < count; ++i) lowest = std::min(lowest, key(i)), highest = std::max(highest, key(i));
+  uint32_t left = count;   // elements with a key in [lowest, highest]; `before`: the weight of those below
+  while (left > kFew && lowest < highest) {
+    Bin bins[kBins];
+    for (Bin& bin : bins) bin = {0, 0, 0, 0};
+    const Binning binning(lowest, highest);
+    for (uint32_t i = 0; i < count; ++i) {
+      const double k = key(i);
+      if (k < lowest || k > highest) continue;
+      const double w = weight(i);
+      if (w == 0) continue;
+      Bin& bin = bins[binning.bin(k)];
+      if (bin.count++ == 0) bin.lowest = bin.highest = k;
+      bin.lowest = std::min(bin.lowest, k), bin.highest = std::max(bin.highest, k);
+      bin.weight += w;
+    }
+    uint32_t chosen = 0;
+    double sum = before;
+    for (uint32_t b = 0; b < kBins; ++b) {
+      if (bins[b].count == 0) continue;
+      chosen = b, before = sum;   // the last occupied bin, if none passes
+      sum += bins[b].weight;
+      if (passes(sum, target, how)) break;
+    }
+    left = bins[chosen].count, lowest = bins[chosen].lowest, highest = bins[chosen].highest;
+  }
+  return lowest == highest ? cross_equal(count, target, how, key, weight, lowest, before)
+                           : cross_few(count, target, how, key, weight, lowest, highest, before);
+}
+
+}   // namespace mote
