@@ -2,6 +2,9 @@
 #include "core/ops/backend.h"
 #include "mote_build.h"
 
+#if MOTE_BACKEND_CPU
+#include "backends/cpu/cpu_backend.h"
+#endif
 #if MOTE_BACKEND_REFERENCE
 #include "backends/reference/reference.h"
 #endif
@@ -10,6 +13,9 @@ namespace mote {
 namespace {
 
 constexpr BackendEntry kBackends[] = {
+#if MOTE_BACKEND_CPU
+    {"cpu", create_cpu_backend},
+#endif
 #if MOTE_BACKEND_REFERENCE
     {"reference", create_reference_backend},
 #endif

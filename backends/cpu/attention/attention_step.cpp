@@ -1,0 +1,146 @@
+// Runs `append` and `attention`: which rows share a call, and who computes what.
+#include <algorithm>
+
+#include "backends/cpu/step.h"
+
+namespace mote {
+
+#define MOTE_CPU_KERNEL(required, name) extern const AttentionTable attention_##name;
+#include "backends/cpu/attention/kernels.inc"
+#undef MOTE_CPU_KERNEL
+
+namespace {
+
+constexpr AttentionRow kRows[] = {
+#define MOTE_CPU_KERNEL(required, name) {required, #name, &attention_##name},
+#include "backends/cpu/attention/kernels.inc"
+#undef MOTE_CPU_KERNEL
+};
+
+// The query rows of one KV head are numbered row * group + head of the group; a tile takes some that follow each other.
+struct Work {
+  const float* q;
+  float* y;
+  const KvState* state;
+  AttentionAttributes attributes;
+  KvType kv_type;
+  uint32_t first_position;
+  uint32_t rows, group;              // group: heads that share a KV head
+  uint32_t tile, tiles;              // items of a tile; tiles of a KV head
+  const AttentionTable* table;
+
+  AttentionJob job(uint32_t kv_head, uint32_t tile_index) const {
+    const StateInfo& info = state->info();
+    AttentionJob job = {};
+    job.keys = state->keys(kv_head);
+    job.values = state->values(kv_head);
+    job.key_dim = info.key_dim;
+    job.value_dim = info.value_dim;
+    job.capacity = state->capacity();
+    job.window = info.window;
+    job.scale = attributes.scale;
+    job.softcap = attributes.softcap;
+    const uint32_t first = tile_index * tile;
+    job.items = std::min(tile, rows * group - first);
+    for (uint32_t i = 0; i < job.items; ++i) {
+      const uint32_t row = (first + i) / group, head = kv_head * group + (first + i) % group;
+      const size_t at = size_t{row} * attributes.n_heads + head;
+      job.q[i] = q + at * info.key_dim;
+      job.y[i] = y + at * info.value_dim;
+      job.position[i] = first_position + row;
+    }
+    job.first_chunk = first_chunk(job.position[0]);
+    job.end_chunk = job.position[job.items - 1] / kAttentionChunk + 1;
+    return job;
+  }
+  uint32_t first_chunk(uint32_t position) const {
+    const uint32_t window = state->info().window;
+    return (window == 0 || position < window ? 0 : position - window + 1) / kAttentionChunk;
+  }
+  void run(const AttentionJob& job) const { kv_type == KvType::f16 ? table->attend_f16(job) : table->attend_f32(job); }
+};
+
+float* lane_scratch(const RunContext& context, uint32_t lane) { return static_cast<float*>(context.scratch.lane(lane)); }
+
+// One row: every chunk is a piece of work of its own, and their records are merged in order.
+void attend_split(const Work& work, const RunContext& context, uint32_t chunks) {
+  const StateInfo& info = work.state->info();
+  const uint32_t record = attention_record_floats(info.value_dim);
+  float* records = context.scratch.records.data();
+  const uint32_t pieces = info.n_kv_heads * work.tiles * chunks;
+  for_pieces(context.parallel, pieces, 1, UINT64_MAX, [&](uint32_t begin, uint32_t end, uint32_t lane) {
+    for (uint32_t piece = begin; piece < end; ++piece) {
+      const uint32_t kv_head = piece / chunks / work.tiles, tile = piece / chunks % work.tiles, chunk = piece % chunks;
+      AttentionJob job = work.job(kv_head, tile);
+      job.first_chunk += chunk;
+      job.end_chunk = job.first_chunk + 1;
+      job.scratch = lane_scratch(context, lane);
+      for (uint32_t i = 0; i < job.items; ++i) {
+        const size_t head = kv_head * work.group + tile * work.tile + i;
+        job.record[i] = records + (head * context.scratch.record_chunks + chunk) * record;
+      }
+      work.run(job);
+    }
+  });
+  for (size_t head = 0; head < work.attributes.n_heads; ++head)
+    work.table->merge(records + head * context.scratch.record_chunks * record, chunks, info.value_dim,
+                      work.y + head * info.value_dim);
+}
+
+}   // namespace
+
+std::span<const AttentionRow> attention_rows() { return kRows; }
+
+Status run_append(const PreparedStep& prepared, const RunContext& context) {
+  KvState& state = context.states[prepared.step->state.id];
+  const uint32_t rows = static_cast<uint32_t>(context.batch.tokens.size()), first = context.batch.first_position;
+  const float *keys = context.input(prepared, 0), *values = context.input(prepared, 1);
+  const size_t key_columns = prepared.step->inputs[0].columns, value_columns = prepared.step->inputs[1].columns;
+  state.enter(first, rows);
+  const uint64_t cost = uint64_t{rows} * (key_columns + value_columns) * 2;
+  for_pieces(context.parallel, rows, 16, cost, [&](uint32_t begin, uint32_t end, uint32_t) {
+    for (uint32_t row = begin; row < end; ++row)
+      state.write_row(first + row, keys + row * key_columns, values + row * value_columns);
+  });
+  return {};
+}
+
+Status run_attention(const PreparedStep& prepared, const RunContext& context) {
+  const KvState& state = context.states[prepared.step->state.id];
+  Work work = {};
+  work.q = context.input(prepared, 0);
+  work.y = context.output(prepared);
+  work.state = &state;
+  work.attributes = prepared.step->attributes.attention;
+  work.kv_type = context.kv_type;
+  work.first_position = context.batch.first_position;
+  work.rows = static_cast<uint32_t>(context.batch.tokens.size());
+  const uint32_t kv_heads = state.info().n_kv_heads;
+  work.group = work.attributes.n_heads / kv_heads;
+  work.table = prepared.attention;
+  if (work.rows == 0) return {};
+
+  // Tiles as large as they may be, but at least two per lane.
+  const uint64_t items = uint64_t{work.rows} * work.group;
+  const uint64_t share = items * kv_heads / (uint64_t{context.parallel.lanes} * 2);
+  work.tile = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kAttentionItems));
+  work.tiles = static_cast<uint32_t>((items + work.tile - 1) / work.tile);
+
+  const uint32_t last = work.first_position + work.rows - 1;
+  const uint32_t chunks = last / kAttentionChunk + 1 - work.first_chunk(work.first_position);
+  if (work.rows == 1 && chunks > 1) {
+    attend_split(work, context, chunks);
+    return {};
+  }
+  const uint64_t cost = items * kv_heads * (state.info().key_dim + state.info().value_dim) * (uint64_t{last} + 1);
+  for_pieces(context.parallel, kv_heads * work.tiles, 1, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
+    for (uint32_t piece = begin; piece < end; ++piece) {
+      AttentionJob job = work.job(piece / work.tiles, piece % work.tiles);
+      job.scratch = lane_scratch(context, lane);
+      work.run(job);
+    }
+  });
+  return {};
+}
+
+}   // namespace mote

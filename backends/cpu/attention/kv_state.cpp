@@ -1,0 +1,103 @@
+#include "backends/cpu/attention/kv_state.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "backends/cpu/attention/attention.h"
+#include "core/base/half.h"
+
+namespace mote {
+namespace {
+
+uint16_t to_finite(float value, uint16_t*) {
+  if (value != value) return 0;
+  const uint16_t half = f32_to_f16(value);
+  return (half & 0x7fffu) >= 0x7c00u ? static_cast<uint16_t>((half & 0x8000u) | 0x7bffu) : half;
+}
+float to_finite(float value, float*) {
+  if (value != value) return 0;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return (bits & 0x7fffffffu) == 0x7f800000u ? std::bit_cast<float>((bits & 0x80000000u) | 0x7f7fffffu) : value;
+}
+
+}   // namespace
+
+void KvState::take(const StateInfo& info, const SessionShape& shape, Arena& arena) {
+  info_ = &info;
+  element_bytes_ = shape.kv_type == KvType::f16 ? 2 : 4;
+  uint64_t capacity = round_up(shape.context, kAttentionBlock);
+  if (info.window != 0)
+    capacity = std::min(capacity, round_up(uint64_t{info.window} - 1 + shape.max_batch, kAttentionBlock));
+  capacity_ = static_cast<uint32_t>(capacity);
+  const uint64_t elements = capacity * info.n_kv_heads;   // below 2^64: both are 32 bits wide
+  uint64_t key_bytes = UINT64_MAX, value_bytes = UINT64_MAX;
+  if (!checked_multiply(elements, uint64_t{info.key_dim} * element_bytes_, &key_bytes)) key_bytes = UINT64_MAX;
+  if (!checked_multiply(elements, uint64_t{info.value_dim} * element_bytes_, &value_bytes)) value_bytes = UINT64_MAX;
+  keys_ = arena.take<uint8_t>(key_bytes);
+  values_ = arena.take<uint8_t>(value_bytes);
+}
+
+void KvState::enter(uint32_t first, uint32_t rows) {
+  if (rows == 0) return;
+  const uint32_t blocks = capacity_ / kAttentionBlock;
+  uint32_t wanted = entered_blocks_;
+  for (uint32_t block = first / kAttentionBlock; block <= (first + rows - 1) / kAttentionBlock; ++block)
+    wanted = std::max(wanted, block % blocks + 1);
+  for (; entered_blocks_ < wanted; ++entered_blocks_) {
+    for (uint32_t head = 0; head < info_->n_kv_heads; ++head) {
+      const size_t slot = size_t{head} * capacity_ + size_t{entered_blocks_} * kAttentionBlock;
+      const size_t key_bytes = size_t{info_->key_dim} * element_bytes_, value_bytes = size_t{info_->value_dim} * element_bytes_;
+      std::memset(keys_.data() + slot * key_bytes, 0, kAttentionBlock * key_bytes);
+      std::memset(values_.data() + slot * value_bytes, 0, kAttentionBlock * value_bytes);
+    }
+  }
+}
+
+// visit(element, index): every element of a position in the canonical row form's order.
+template <class Element, class Visit>
+void KvState::visit_row(uint32_t position, Visit visit) const {
+  const size_t slot = position % capacity_;
+  Element* keys = reinterpret_cast<Element*>(keys_.data());
+  Element* values = reinterpret_cast<Element*>(values_.data());
+  size_t index = 0;
+  for (uint32_t head = 0; head < info_->n_kv_heads; ++head) {
+    Element* at = keys + (size_t{head} * capacity_ + slot / 16 * 16) * info_->key_dim + slot % 16;
+    for (uint32_t d = 0; d < info_->key_dim; ++d) visit(at[size_t{d} * 16], index++);
+  }
+  for (uint32_t head = 0; head < info_->n_kv_heads; ++head) {
+    Element* at = values + (size_t{head} * capacity_ + slot) * info_->value_dim;
+    for (uint32_t d = 0; d < info_->value_dim; ++d) visit(at[d], index++);
+  }
+}
+
+void KvState::write_row(uint32_t position, const float* keys, const float* values) {
+  const size_t n_keys = size_t{info_->n_kv_heads} * info_->key_dim;
+  const auto write = [&](auto& element, size_t index) {
+    using Element = std::remove_reference_t<decltype(element)>;
+    element = to_finite(index < n_keys ? keys[index] : values[index - n_keys], static_cast<Element*>(nullptr));
+  };
+  if (element_bytes_ == 2) visit_row<uint16_t>(position, write);
+  else visit_row<float>(position, write);
+}
+
+void KvState::export_row(uint32_t position, uint8_t* to) const {
+  const auto copy = [&](auto& element, size_t index) { std::memcpy(to + index * sizeof element, &element, sizeof element); };
+  if (element_bytes_ == 2) visit_row<uint16_t>(position, copy);
+  else visit_row<float>(position, copy);
+}
+
+// The bytes may come from a file: what is not finite is brought into range as in write_row.
+void KvState::import_row(uint32_t position, const uint8_t* from) {
+  const auto copy = [&](auto& element, size_t index) {
+    using Element = std::remove_reference_t<decltype(element)>;
+    Element value;
+    std::memcpy(&value, from + index * sizeof value, sizeof value);
+    if constexpr (sizeof(Element) == 2) element = to_finite(f16_to_f32(value), static_cast<Element*>(nullptr));
+    else element = to_finite(value, static_cast<Element*>(nullptr));
+  };
+  if (element_bytes_ == 2) visit_row<uint16_t>(position, copy);
+  else visit_row<float>(position, copy);
+}
+
+}   // namespace mote

@@ -1,0 +1,95 @@
+#include "backends/cpu/program.h"
+
+namespace mote {
+namespace {
+
+constexpr StepRunner kRunners[] = {
+#define MOTE_OP(name, inputs, state, in_place) run_##name,
+#include "core/ops/ops.inc"
+#undef MOTE_OP
+};
+
+}   // namespace
+
+Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
+  const RunContext context = {batch, values, parallel, scratch, states, shape.kv_type};
+  for (const PreparedStep& prepared : program->steps) {
+    if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
+    MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
+  }
+  return {};
+}
+
+Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
+  if (rows > shape.max_batch)
+    return Status::error(Code::invalid_argument, "a batch of {} rows, the session was opened for {}", rows, shape.max_batch);
+  if (uint64_t{first_position} + rows > shape.context)
+    return Status::error(Code::context_full, "positions {} to {} do not fit in a context of {}", first_position,
+                         uint64_t{first_position} + rows, shape.context);
+  if (first_position > length_)
+    return Status::error(Code::wrong_state, "a batch begins at position {}, but only {} are there", first_position, length_);
+  if (first_position < length_) MOTE_RETURN_IF_ERROR(truncate(first_position));
+  pending_first_ = first_position;
+  pending_rows_ = rows;
+  for (KvState& state : states)
+    if (state.exists()) state.overwrite_up_to(first_position + rows);
+  return {};
+}
+
+void CpuExecutor::commit() {
+  length_ = pending_first_ + pending_rows_;
+  pending_rows_ = 0;
+}
+
+// Rows that were written stand at positions that are not in use; a ring has lost only what lay before every window.
+void CpuExecutor::discard() {
+  length_ = pending_first_;
+  pending_rows_ = 0;
+}
+
+Status CpuExecutor::truncate(uint32_t positions) {
+  if (positions >= length_) return {};
+  for (const KvState& state : states) {
+    if (state.exists() && !state.can_continue_at(positions))
+      return Status::error(Code::wrong_state,
+                           "layer {} keeps positions from {} on, which is too late to go on at position {} with a window of {}",
+                           state.info().layer, state.held_from(), positions, state.info().window);
+  }
+  for (KvState& state : states)
+    if (state.exists()) state.truncate(positions);
+  length_ = positions;
+  pending_first_ = positions;
+  pending_rows_ = 0;
+  return {};
+}
+
+Status CpuExecutor::check_row(State state, uint32_t position, size_t bytes) const {
+  if (state.id >= states.size() || !states[state.id].exists())
+    return Status::error(Code::invalid_argument, "state {} is not one of this part", unsigned{state.id});
+  if (bytes != states[state.id].row_bytes())
+    return Status::error(Code::invalid_argument, "a row of layer {} is {} bytes, the span has {}",
+                         states[state.id].info().layer, states[state.id].row_bytes(), bytes);
+  if (position >= shape.context)
+    return Status::error(Code::invalid_argument, "position {} is outside a context of {}", position, shape.context);
+  return {};
+}
+
+Status CpuExecutor::export_row(State state, uint32_t position, std::span<uint8_t> to) {
+  MOTE_RETURN_IF_ERROR(check_row(state, position, to.size()));
+  if (position >= length_ || position < states[state.id].held_from())
+    return Status::error(Code::wrong_state, "layer {} does not hold position {}: it keeps {} to {}", states[state.id].info().layer,
+                         position, states[state.id].held_from(), length_);
+  states[state.id].export_row(position, to.data());
+  return {};
+}
+
+Status CpuExecutor::import_row(State state, uint32_t position, std::span<const uint8_t> from) {
+  MOTE_RETURN_IF_ERROR(check_row(state, position, from.size()));
+  states[state.id].enter(position, 1);
+  states[state.id].import_row(position, from.data());
+  states[state.id].overwrite_up_to(position + 1);
+  if (position >= length_) length_ = position + 1;
+  return {};
+}
+
+}   // namespace mote

@@ -1,0 +1,34 @@
+#include "backends/cpu/linear/linear.h"
+
+namespace mote {
+
+#define MOTE_CPU_KERNEL(required, name) extern const LinearTable linear_##name;
+#include "backends/cpu/linear/kernels.inc"
+#undef MOTE_CPU_KERNEL
+
+namespace {
+
+constexpr LinearRow kRows[] = {
+#define MOTE_CPU_KERNEL(required, name) {required, #name, &linear_##name},
+#include "backends/cpu/linear/kernels.inc"
+#undef MOTE_CPU_KERNEL
+};
+
+}   // namespace
+
+std::span<const LinearRow> linear_rows() { return kRows; }
+
+LinearChoice choose_linear(Format format, IsaBits available) {
+  const uint32_t values = format_info(format).block_values;
+  LinearChoice choice;
+  choice.unit = values == 1 ? 0 : values;
+  for (const LinearRow& row : kRows) {
+    if ((row.required & ~available) != 0) continue;
+    choice.quantize = row.table->quantize;
+    if (const LinearKernel kernel = row.table->by_format[static_cast<uint8_t>(format)]; kernel != nullptr)
+      choice.kernel = kernel;
+  }
+  return choice;
+}
+
+}   // namespace mote

@@ -1,0 +1,9 @@
+// The rows that define the canonical order, compiled for the baseline of the whole library.
+#include "backends/cpu/norm/norm_rows.h"
+
+namespace mote {
+
+extern const NormTable norm_scalar;
+const NormTable norm_scalar = {rms_norm_row, layer_norm_row};
+
+}   // namespace mote

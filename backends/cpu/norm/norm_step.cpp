@@ -1,0 +1,40 @@
+#include "backends/cpu/step.h"
+
+namespace mote {
+
+#define MOTE_CPU_KERNEL(required, name) extern const NormTable norm_##name;
+#include "backends/cpu/norm/kernels.inc"
+#undef MOTE_CPU_KERNEL
+
+namespace {
+
+constexpr NormRow kRows[] = {
+#define MOTE_CPU_KERNEL(required, name) {required, #name, &norm_##name},
+#include "backends/cpu/norm/kernels.inc"
+#undef MOTE_CPU_KERNEL
+};
+
+Status run_norm(const PreparedStep& prepared, const RunContext& context, void (*kernel)(const NormJob&)) {
+  const Step& step = *prepared.step;
+  const uint32_t rows = context.rows(step.output), columns = step.output.columns;
+  const float* x = context.input(prepared, 0);
+  float* y = context.output(prepared);
+  for_pieces(context.parallel, rows, 4, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
+    for (size_t row = begin; row < end; ++row)
+      kernel({x + row * columns, step.vector.data, step.bias.data, y + row * columns, columns, step.attributes.norm.epsilon});
+  });
+  return {};
+}
+
+}   // namespace
+
+std::span<const NormRow> norm_rows() { return kRows; }
+
+Status run_rms_norm(const PreparedStep& prepared, const RunContext& context) {
+  return run_norm(prepared, context, prepared.norm->rms_norm);
+}
+Status run_layer_norm(const PreparedStep& prepared, const RunContext& context) {
+  return run_norm(prepared, context, prepared.norm->layer_norm);
+}
+
+}   // namespace mote

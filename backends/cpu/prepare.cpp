@@ -1,0 +1,129 @@
+// What the backend supports, the choice of kernels, and the sizes of a session's working memory.
+#include <algorithm>
+
+#include "backends/cpu/program.h"
+
+namespace mote {
+namespace {
+
+bool supports_matrix(const Matrix& matrix) {
+  const FormatInfo& info = format_info(matrix.format);
+  return info.enabled && matrix.columns % info.block_values == 0;
+}
+
+bool supports_state(const Step& step, const Plan& plan) {
+  if (step.state.id >= plan.states.size()) return false;
+  const StateInfo& state = plan.states[step.state.id];
+  if (state.n_kv_heads == 0 || state.key_dim == 0 || state.value_dim == 0) return false;
+  return step.op == Op::append || (step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0);
+}
+
+bool owns_state(const PlanPart& part, State state) {
+  for (const Step& step : part.steps())
+    if (step.op == Op::append && step.state.id == state.id) return true;
+  return false;
+}
+
+template <class Rows>
+auto* choose_table(const Rows& rows, IsaBits available) {
+  return choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), available).table;
+}
+
+uint64_t rows_of(const SessionShape& shape, Value value) {
+  return value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
+}
+
+}   // namespace
+
+bool supports_step(const Step& step, const Plan& plan) {
+  switch (step.op) {
+    case Op::embed:
+    case Op::position_embed:
+    case Op::linear:
+      return supports_matrix(step.matrix);
+    case Op::rope:
+      return step.attributes.rope.n_rotated % 2 == 0 && step.attributes.rope.n_rotated <= step.attributes.rope.head_dim;
+    case Op::append:
+    case Op::attention:
+      return supports_state(step, plan);
+    case Op::rms_norm:
+    case Op::layer_norm:
+    case Op::rope_angles:
+    case Op::activate:
+    case Op::gate:
+    case Op::add:
+    case Op::scale:
+    case Op::softcap:
+    case Op::take_rows:
+      return true;
+  }
+  return false;
+}
+
+Status prepare_steps(const PlanPart& part, IsaBits available, std::span<PreparedStep> steps) {
+  const AttentionTable* attention = choose_table(attention_rows(), available);
+  const NormTable* norm = choose_table(norm_rows(), available);
+  const ElementwiseTable* elementwise = choose_table(elementwise_rows(), available);
+  Value quantized;             // the Value whose codes are in the scratch
+  uint32_t quantized_unit = 0;
+  for (uint32_t i = 0; i < part.count; ++i) {
+    const Step& step = part.steps()[i];
+    const std::string_view op = op_info(step.op).name;
+    if (!supports_step(step, *part.plan))
+      return Status::error(Code::unsupported, "the cpu backend does not run step {} ({}) of this plan", part.first + i, op);
+    if (step.op == Op::attention && !owns_state(part, step.state))
+      return Status::error(Code::unsupported, "step {} (attention) reads a state that another backend writes", part.first + i);
+    PreparedStep prepared;
+    prepared.step = &step;
+    prepared.attention = attention;
+    prepared.norm = norm;
+    prepared.elementwise = elementwise;
+    if (step.op == Op::linear) {
+      prepared.linear = choose_linear(step.matrix.format, available);
+      if (prepared.linear.unit != 0) {
+        prepared.input_quantized = quantized.exists() && quantized.id == step.inputs[0].id && quantized_unit == prepared.linear.unit;
+        quantized = step.inputs[0];
+        quantized_unit = prepared.linear.unit;
+      }
+    }
+    if (!steps.empty()) steps[i] = prepared;
+  }
+  return {};
+}
+
+Scratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena) {
+  uint64_t codes = 0, scales = 0, sums = 0, row = 0, records = 0, chunks = 0, lane_floats = 0;
+  for (const Step& step : part.steps()) {
+    if (step.op == Op::linear) {
+      lane_floats = std::max(lane_floats, uint64_t{kLinearScratchBytes} / sizeof(float));
+      const uint32_t unit = format_info(step.matrix.format).block_values;
+      if (unit == 1) continue;
+      const uint64_t count = rows_of(shape, step.inputs[0]) * step.matrix.columns;
+      codes = std::max(codes, count);
+      scales = std::max(scales, count / unit);
+      sums = std::max(sums, count / 16);
+    } else if (step.op == Op::position_embed) {
+      row = std::max(row, uint64_t{step.matrix.columns});
+    } else if (step.op == Op::attention) {
+      const StateInfo& state = part.plan->states[step.state.id];
+      lane_floats = std::max(lane_floats, attention_scratch_floats(state.key_dim, state.value_dim));
+      const uint64_t context_chunks = (uint64_t{shape.context} + kAttentionChunk - 1) / kAttentionChunk;
+      const uint64_t seen = state.window == 0 ? context_chunks : std::min<uint64_t>(context_chunks, state.window / kAttentionChunk + 2);
+      if (seen <= 1) continue;
+      chunks = std::max(chunks, seen);
+      records = std::max(records, uint64_t{step.attributes.attention.n_heads} * attention_record_floats(state.value_dim));
+    }
+  }
+  Scratch scratch;
+  scratch.codes = arena.take<int16_t>(codes);
+  scratch.scales = arena.take<float>(scales);
+  scratch.sums = arena.take<int16_t>(sums);
+  scratch.row = arena.take<float>(row);
+  scratch.records = arena.take<float>(records * chunks);
+  scratch.record_chunks = static_cast<uint32_t>(chunks);
+  scratch.lane_bytes = round_up(lane_floats * sizeof(float), kArenaAlignment);
+  scratch.lanes = arena.take<uint8_t>(scratch.lane_bytes * lanes);
+  return scratch;
+}
+
+}   // namespace mote

@@ -1,0 +1,82 @@
+// What passes between the executor and the code of each op.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_state.h"
+#include "backends/cpu/elementwise/elementwise.h"
+#include "backends/cpu/linear/linear.h"
+#include "backends/cpu/norm/norm.h"
+#include "core/base/arena.h"
+#include "core/ops/backend.h"
+
+namespace mote {
+
+// A step with its kernels chosen: made once per model.
+struct PreparedStep {
+  const Step* step = nullptr;
+  LinearChoice linear;                              // op linear
+  bool input_quantized = false;                     // linear: an earlier step has left the codes of this input
+  const AttentionTable* attention = nullptr;        // op attention
+  const NormTable* norm = nullptr;                  // ops rms_norm, layer_norm
+  const ElementwiseTable* elementwise = nullptr;    // ops activate, gate, add, scale, softcap, rope
+};
+
+// Working memory of a session, used by one step after the other. What a part needs depends on its steps and the
+// session's shape alone.
+struct Scratch {
+  // The int8 codes of the last quantised Value: [rows, columns], see QuantizeJob.
+  std::span<int16_t> codes;
+  std::span<float> scales;
+  std::span<int16_t> sums;
+  std::span<float> row;                             // position_embed: one row of its matrix
+  std::span<float> records;                         // attention split over chunks: [heads, chunks, record]
+  uint32_t record_chunks = 0;
+  std::span<uint8_t> lanes;                         // [lanes, lane_bytes], a kernel's own
+  uint64_t lane_bytes = 0;
+
+  void* lane(uint32_t index) const { return lanes.data() + index * lane_bytes; }
+};
+// Takes all of it from the arena (or only measures). Needs the part alone, not the program.
+Scratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena);
+
+struct RunContext {
+  const Batch& batch;
+  const ValueMemory& values;
+  const Parallel& parallel;
+  const Scratch& scratch;
+  std::span<KvState> states;                        // by State::id
+  KvType kv_type;
+
+  uint32_t rows(Value value) const {
+    return static_cast<uint32_t>(value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size());
+  }
+  const float* input(const PreparedStep& prepared, uint32_t i) const { return values.data(prepared.step->inputs[i]); }
+  float* output(const PreparedStep& prepared) const { return values.data(prepared.step->output); }
+};
+
+// One per op of ops.inc.
+using StepRunner = Status (*)(const PreparedStep&, const RunContext&);
+#define MOTE_OP(name, inputs, state, in_place) Status run_##name(const PreparedStep& prepared, const RunContext& context);
+#include "core/ops/ops.inc"
+#undef MOTE_OP
+
+// Calls body(begin, end, lane) for pieces of [0, count): all at once on lane 0 when the whole is worth less than a
+// region (`cost` counts simple operations), else `piece` at a time, claimed by whoever is free.
+template <class Body>
+void for_pieces(const Parallel& parallel, uint32_t count, uint32_t piece, uint64_t cost, Body&& body) {
+  constexpr uint64_t kWorthARegion = 30'000;
+  if (parallel.lanes <= 1 || cost < kWorthARegion || count <= piece) return body(0u, count, 0u);
+  std::atomic<uint32_t> next{0};
+  parallel.region([&](uint32_t lane) {
+    for (;;) {
+      const uint32_t begin = next.fetch_add(piece, std::memory_order_relaxed);
+      if (begin >= count) return;
+      body(begin, count - begin < piece ? count : begin + piece, lane);
+    }
+  });
+}
+
+}   // namespace mote

@@ -1,0 +1,46 @@
+// The cases of the conformance suite: for each op the shapes, formats and data on which every backend is compared
+// with the oracle, and how far it may be from it.
+#pragma once
+#include <vector>
+
+#include "tests/conformance/plan_maker.h"
+
+namespace mote::test {
+
+// Empty for an op that nobody wrote cases for: the suite is red then.
+std::vector<Case> conformance_cases(Op op);
+
+std::vector<Case> embed_cases();
+std::vector<Case> position_embed_cases();
+std::vector<Case> take_rows_cases();
+std::vector<Case> rms_norm_cases();
+std::vector<Case> layer_norm_cases();
+std::vector<Case> linear_cases();
+std::vector<Case> rope_angles_cases();
+std::vector<Case> rope_cases();
+std::vector<Case> append_cases();
+std::vector<Case> attention_cases();
+std::vector<Case> activate_cases();
+std::vector<Case> gate_cases();
+std::vector<Case> add_cases();
+std::vector<Case> scale_cases();
+std::vector<Case> softcap_cases();
+
+// Half the distance of neighbouring f32 numbers, relative: the greatest error of one rounding.
+inline constexpr double kRounding = 0x1p-24;
+
+// A sequence of `positions` tokens below `n_vocab`.
+std::vector<int32_t> random_tokens(uint32_t positions, uint32_t n_vocab, Random& random);
+
+// An attention case over the sequence of `tokens`; used by the suite and by the tests of the state.
+struct AttentionShape {
+  uint32_t n_heads, n_kv_heads, key_dim, value_dim;
+  uint32_t window;
+  uint32_t positions;
+  KvType kv_type;
+  float softcap;
+  double size;   // of q and k: 1 gives even weights, 10 peaked ones
+};
+Case attention_case(const AttentionShape& shape, uint64_t seed);
+
+}   // namespace mote::test

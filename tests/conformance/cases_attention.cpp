@@ -1,0 +1,158 @@
+// append and attention.
+//
+// append: rounding to the KV type is defined to the bit, so exported rows are equal.
+//
+// attention, u = 2^-24, D = key_dim, n = visible positions, s the scores (before a soft cap):
+//   a score    D products summed in any order, and three factors (scale, log2 e, 1 / softcap):
+//              e_s = (D + 6) u scale sum |q k|; with a soft cap + 4 u softcap
+//   a weight   exp of a difference of scores: relative e = e_s + 3 u max |s - largest| + 4 u, s and largest as the
+//              softmax sees them
+//   an output  a ratio of two sums of at most n terms: |error| <= (2 e + 2 (n + 16) u) m + u |y|, m the largest
+//              visible |v| of that dimension
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "core/base/half.h"
+#include "tests/conformance/cases.h"
+
+namespace mote::test {
+namespace {
+
+constexpr double u = kRounding;
+
+double kept(float value, KvType type) {
+  if (std::isnan(value)) return 0;
+  const float largest = type == KvType::f16 ? 65504.0F : std::numeric_limits<float>::max();
+  value = std::clamp(value, -largest, largest);
+  return double{type == KvType::f16 ? f16_to_f32(f32_to_f16(value)) : value};
+}
+
+// The limit of one query row and head; `largest_value` is the largest visible |v|, per dimension.
+struct HeadLimit {
+  double error_of_weights = 0;
+  std::vector<double> largest_value;
+};
+HeadLimit head_limit(const Case& self, uint32_t position, uint32_t head) {
+  const StateInfo& state = self.plan.states[0];
+  const AttentionAttributes& attributes = self.plan.steps[1].attributes.attention;
+  const uint32_t kv_head = head / (attributes.n_heads / state.n_kv_heads);
+  const uint32_t first = state.window != 0 && position >= state.window ? position + 1 - state.window : 0;
+  const float* q = &self.input(0, 1)[(size_t{position} * attributes.n_heads + head) * state.key_dim];
+  HeadLimit made;
+  made.largest_value.assign(state.value_dim, 0);
+  std::vector<double> scores;
+  double error = 0;
+  for (uint32_t p = first; p <= position; ++p) {
+    const float* k = &self.input(0)[(size_t{p} * state.n_kv_heads + kv_head) * state.key_dim];
+    const float* v = &self.input(1)[(size_t{p} * state.n_kv_heads + kv_head) * state.value_dim];
+    double dot = 0, magnitude = 0;
+    for (uint32_t i = 0; i < state.key_dim; ++i) {
+      dot += q[i] * kept(k[i], self.kv_type);
+      magnitude += std::abs(q[i] * kept(k[i], self.kv_type));
+    }
+    const double cap = double{attributes.softcap}, score = dot * double{attributes.scale};
+    error = std::max(error, (state.key_dim + 6) * u * std::abs(double{attributes.scale}) * magnitude + 4 * u * cap);
+    scores.push_back(cap == 0 ? score : cap * std::tanh(score / cap));
+    for (uint32_t i = 0; i < state.value_dim; ++i)
+      made.largest_value[i] = std::max(made.largest_value[i], std::abs(kept(v[i], self.kv_type)));
+  }
+  const double largest = *std::ranges::max_element(scores), smallest = *std::ranges::min_element(scores);
+  // A weight below e^-100 does not count, so neither does the error of its exponent.
+  const double e = error + 3 * u * std::min(largest - smallest, 100.0) + 4 * u;
+  made.error_of_weights = 2 * e + 2 * (static_cast<double>(scores.size()) + 16) * u;
+  return made;
+}
+
+std::vector<double> attention_limit(const Case& self, const std::vector<float>& expected) {
+  const uint32_t n_heads = self.plan.steps[1].attributes.attention.n_heads, value_dim = self.plan.states[0].value_dim;
+  std::vector<double> limits;
+  for (uint32_t position = 0; position < self.positions(); ++position) {
+    for (uint32_t head = 0; head < n_heads; ++head) {
+      const HeadLimit of_head = head_limit(self, position, head);
+      for (uint32_t i = 0; i < value_dim; ++i)
+        limits.push_back(of_head.error_of_weights * of_head.largest_value[i] +
+                         u * std::abs(double{expected[limits.size()]}) + 0x1p-140);
+    }
+  }
+  return limits;
+}
+
+std::string kv_name(KvType type) { return type == KvType::f16 ? " f16" : " f32"; }
+
+}   // namespace
+
+Case attention_case(const AttentionShape& shape, uint64_t seed) {
+  Case made;
+  Random random(seed);
+  made.name = "attention of " + std::to_string(shape.n_heads) + " over " + std::to_string(shape.n_kv_heads) +
+              " heads of " + std::to_string(shape.key_dim) + " and " + std::to_string(shape.value_dim) + ", " +
+              std::to_string(shape.positions) + " positions, window " + std::to_string(shape.window) + ", softcap " +
+              std::to_string(static_cast<int>(shape.softcap)) + kv_name(shape.kv_type);
+  made.kv_type = shape.kv_type;
+  made.tokens = random_tokens(shape.positions, 10, random);
+  const uint32_t key_columns = shape.n_kv_heads * shape.key_dim, value_columns = shape.n_kv_heads * shape.value_dim;
+  const State state = made.plan.state({0, shape.n_kv_heads, shape.key_dim, shape.value_dim, shape.window});
+  const Value k = made.plan.input(key_columns, random.normals(size_t{shape.positions} * key_columns, shape.size));
+  const Value v = made.plan.input(value_columns, random.normals(size_t{shape.positions} * value_columns));
+  const Value q = made.plan.input(shape.n_heads * shape.key_dim,
+                                  random.normals(size_t{shape.positions} * shape.n_heads * shape.key_dim, shape.size));
+  made.compared = made.plan.value(shape.n_heads * shape.value_dim);
+  made.plan.step(Op::append, {k, v}).state = state;
+  Step& attention = made.plan.step(Op::attention, {q}, made.compared);
+  attention.state = state;
+  attention.attributes.attention = {
+      shape.n_heads, static_cast<float>(1 / std::sqrt(static_cast<double>(shape.key_dim))), shape.softcap};
+  made.limit = attention_limit;
+  return made;
+}
+
+std::vector<Case> attention_cases() {
+  constexpr KvType f16 = KvType::f16, f32 = KvType::f32;
+  const AttentionShape shapes[] = {
+      // heads, KV heads, key and value dimensions, window, positions, KV type, soft cap, size
+      {1, 1, 1, 1, 0, 1, f32, 0, 1},      {1, 1, 16, 16, 0, 5, f16, 0, 1},     {4, 2, 64, 64, 0, 65, f32, 0, 1},
+      {9, 3, 64, 64, 0, 130, f16, 0, 1},  {3, 1, 16, 16, 0, 64, f16, 0, 3},    {2, 2, 6, 10, 0, 33, f32, 0, 1},
+      {4, 1, 12, 5, 0, 17, f16, 0, 1},    {2, 1, 128, 128, 0, 40, f32, 0, 1},  {4, 2, 32, 32, 1, 20, f16, 0, 1},
+      {4, 2, 32, 32, 4, 70, f32, 0, 1},   {2, 1, 16, 16, 8, 100, f16, 0, 1},   {2, 2, 16, 16, 63, 200, f32, 0, 1},
+      {2, 1, 16, 16, 64, 200, f16, 0, 1}, {2, 1, 16, 16, 65, 200, f32, 0, 1},  {2, 1, 16, 16, 500, 90, f16, 0, 1},
+      {4, 2, 32, 32, 0, 66, f32, 30, 4},  {4, 2, 32, 32, 7, 66, f16, 50, 4},   {2, 1, 64, 64, 0, 70, f32, 0, 12},
+      {1, 1, 8, 4, 0, 1100, f16, 0, 1},   {1, 1, 4, 8, 1030, 1200, f32, 0, 1}, {2, 1, 4, 4, 0, 2100, f32, 0, 2},
+      {8, 8, 80, 80, 0, 12, f16, 0, 1},   {15, 5, 64, 64, 0, 9, f32, 0, 1},
+  };
+  std::vector<Case> cases;
+  for (const AttentionShape& shape : shapes) cases.push_back(attention_case(shape, 600 + cases.size()));
+  return cases;
+}
+
+std::vector<Case> append_cases() {
+  struct Shape {
+    uint32_t n_kv_heads, key_dim, value_dim;
+  };
+  std::vector<Case> cases;
+  Random random(700);
+  const float odd[] = {INFINITY, -INFINITY, NAN,   -NAN,  65504.0F, 65519.0F, 65520.0F,
+                       -1e6F,    3e38F,     1e-8F, 6e-8F, 3e-8F,    1e-40F,   -0.0F};
+  for (const Shape shape : {Shape{1, 1, 1}, {3, 64, 64}, {2, 6, 10}, {1, 12, 5}, {1, 128, 128}}) {
+    for (const KvType type : {KvType::f16, KvType::f32}) {
+      Case& made = cases.emplace_back();
+      made.name = "append of " + std::to_string(shape.n_kv_heads) + " heads of " + std::to_string(shape.key_dim) +
+                  " and " + std::to_string(shape.value_dim) + kv_name(type);
+      made.kv_type = type;
+      made.tokens = random_tokens(21, 10, random);
+      std::vector<float> keys = random.normals(size_t{21} * shape.n_kv_heads * shape.key_dim);
+      std::vector<float> values = random.normals(size_t{21} * shape.n_kv_heads * shape.value_dim, 100);
+      for (std::vector<float>* numbers : {&keys, &values})
+        for (float& number : *numbers)
+          if (random.below(5) == 0) number = odd[random.below(std::size(odd))];
+      const Value k = made.plan.input(shape.n_kv_heads * shape.key_dim, keys);
+      const Value v = made.plan.input(shape.n_kv_heads * shape.value_dim, values);
+      const State state = made.plan.state({0, shape.n_kv_heads, shape.key_dim, shape.value_dim, 0});
+      made.plan.step(Op::append, {k, v}).state = state;
+    }
+  }
+  return cases;
+}
+
+}   // namespace mote::test

@@ -1,0 +1,131 @@
+// linear, on every format.
+//
+// Limits, u = 2^-24, per output: the sums run over k.
+//   f32, f16, bf16   16 partial sums and a fold round each product at most K/16 + 6 times:
+//                    (K/16 + 6) u sum |w x| + u (|y| + |bias|). A kernel with fewer lanes may need up to
+//                    K u sum |w x| in the worst case, never in fact.
+//   block formats    x may be rounded to 8 bits: in a block of x (32 or 256 values, DESIGN section 6) by at most half a
+//                    step of largest / 127; a block below 2^-100 counts as zero. With a = sum over blocks of
+//                    (largest / 254 (1 + 2^-10) sum |w|), or sum |w x| for such a tiny block:
+//                    a + (K/block + 10) 2 u sum over blocks of (4 largest|w| sum |x|) + u (|y| + |bias|). The factor 4:
+//                    a weight is a difference of a scaled code and a min, each rounded apart. The roundings of random x
+//                    are independent: their root mean square is at most sqrt(sum w^2) largest / 254 / sqrt(3). Against
+//                    the worst case, sum |w| largest / 254, that is sqrt(sum w^2) / (sqrt(3) sum |w|): about 0.7 /
+//                    sqrt(K) for weights of a bell curve, 0.6 for K = 1. The spread may be 0.9 / sqrt(K): a wrong code
+//                    or scale in one block of a row shows.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "tests/conformance/cases.h"
+#include "tests/conformance/weights.h"
+
+namespace mote::test {
+namespace {
+
+constexpr double u = kRounding;
+
+// The part of a limit that comes from one row of weights and one of x.
+double dot_limit(const float* w, const float* x, size_t columns, uint32_t block) {
+  if (block == 0) {
+    double magnitude = 0;
+    for (size_t k = 0; k < columns; ++k) magnitude += std::abs(double{w[k]} * x[k]);
+    return (static_cast<double>(columns) / 16 + 6) * u * magnitude;
+  }
+  double eight_bits = 0, rounding = 0;
+  for (size_t first = 0; first < columns; first += block) {
+    double largest_x = 0, largest_w = 0, sum_x = 0, sum_w = 0, sum_wx = 0;
+    for (size_t k = first; k < first + block; ++k) {
+      largest_x = std::max(largest_x, std::abs(double{x[k]}));
+      largest_w = std::max(largest_w, std::abs(double{w[k]}));
+      sum_x += std::abs(double{x[k]});
+      sum_w += std::abs(double{w[k]});
+      sum_wx += std::abs(double{w[k]} * x[k]);
+    }
+    eight_bits += largest_x < 0x1p-100 ? sum_wx : largest_x / 254 * (1 + 0x1p-10) * sum_w;
+    rounding += 4 * largest_w * sum_x;
+  }
+  return eight_bits + (static_cast<double>(columns) / block + 10) * 2 * u * rounding;
+}
+
+std::vector<double> linear_limit(const Case& self, const std::vector<float>& expected) {
+  const Matrix& matrix = self.plan.steps[0].matrix;
+  const std::vector<float>& x = self.input(0);
+  const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, self.plan.matrices.at(0));
+  const uint32_t block = activation_block(matrix.format);
+  std::vector<double> limits(expected.size());
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const size_t row = i / matrix.rows, out = i % matrix.rows;
+    const double bias = self.plan.biases.empty() ? 0 : std::abs(double{self.plan.biases.at(0)[out]});
+    limits[i] = dot_limit(&w[out * matrix.columns], &x[row * matrix.columns], matrix.columns, block) +
+                u * (std::abs(double{expected[i]}) + bias) + 0x1p-149;
+  }
+  return limits;
+}
+
+struct Shape {
+  uint32_t rows, out, columns;   // columns in blocks for block formats
+  bool bias;
+};
+
+Case linear_case(Format format, Shape shape, Random& random) {
+  Case made;
+  const uint32_t block = format_info(format).block_values, columns = shape.columns * block;
+  made.name = "linear " + std::string(format_info(format).name) + " [" + std::to_string(shape.out) + ", " +
+              std::to_string(columns) + "] on " + std::to_string(shape.rows) + " rows" +
+              (shape.bias ? " with bias" : "");
+  made.tokens = random_tokens(shape.rows, 10, random);
+  const Value x = made.plan.input(columns, random.normals(size_t{shape.rows} * columns));
+  made.compared = made.plan.value(shape.out);
+  made.plan.step(Op::linear, {x}, made.compared);
+  made.plan.matrix(format, shape.out, columns, random_matrix(format, shape.out, columns, random));
+  if (shape.bias) made.plan.bias(random.normals(shape.out));
+  made.limit = linear_limit;
+  return made;
+}
+
+// Rows of x that are hard to round: zeros, below 2^-100, far out, one spike among small values, and an ordinary one.
+void make_x_hard(Case& made, Random& random) {
+  std::vector<float>& x = made.plan.inputs.begin()->second;
+  const size_t columns = x.size() / made.positions();
+  const double sizes[] = {0.0, 0x1p-110, 1e30, 0.001, 1.0};
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(sizes[i / columns % 5] * random.normal());
+  if (made.positions() > 3) x[3 * columns + random.below(static_cast<uint32_t>(columns))] = 1000;
+  made.name += ", hard to round";
+}
+
+}   // namespace
+
+std::vector<Case> linear_cases() {
+  std::vector<Case> cases;
+  Random random(301);
+  const std::vector<Shape> of_elements = {{1, 1, 1, false},   {1, 3, 5, true},     {2, 17, 33, false},
+                                          {5, 7, 100, true},  {16, 5, 257, false}, {17, 64, 64, true},
+                                          {33, 4, 48, false}, {3, 2, 1030, false}};
+  const std::vector<Shape> of_blocks = {{1, 1, 1, false},  {1, 3, 2, true},   {2, 17, 1, false},
+                                        {5, 7, 3, true},   {16, 5, 2, false}, {17, 33, 1, true},
+                                        {33, 4, 2, false}, {3, 2, 17, false}, {1, 5, 35, true}};
+  for (const Format format : enabled_formats()) {
+    const bool elements = format_info(format).block_values == 1;
+    for (const Shape& shape : elements ? of_elements : of_blocks) {
+      Case made = linear_case(format, shape, random);
+      const double columns = made.plan.steps[0].matrix.columns;
+      if (!elements) made.rms_of_limit = 0.9 / std::sqrt(columns);
+      cases.push_back(std::move(made));
+    }
+    cases.push_back(linear_case(format, {5, 9, elements ? 70U : 3U, true}, random));
+    make_x_hard(cases.back(), random);
+  }
+  // On the rows whose outputs are wanted, as the last layer does it.
+  Case outputs =
+      linear_case(enabled_formats()[0], {4, 9, enabled_formats()[0] == Format::f32 ? 40U : 1U, false}, random);
+  outputs.tokens = random_tokens(9, 10, random);
+  outputs.wanted = {0, 3, 7, 8};
+  for (ValueInfo& info : outputs.plan.values) info.rows = Dimension::outputs;
+  outputs.plan.steps[0].inputs[0].rows = outputs.plan.steps[0].output.rows = outputs.compared.rows = Dimension::outputs;
+  outputs.name += ", wanted rows only";
+  cases.push_back(std::move(outputs));
+  return cases;
+}
+
+}   // namespace mote::test

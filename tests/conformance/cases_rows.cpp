@@ -1,0 +1,77 @@
+// embed, position_embed, take_rows: dequantised rows are exact in every backend, so the bits are equal. So are those
+// of one f32 addition: a double sum of two f32 numbers rounded to f32 is the f32 sum.
+#include <algorithm>
+#include <string>
+
+#include "tests/conformance/cases.h"
+#include "tests/conformance/weights.h"
+
+namespace mote::test {
+namespace {
+
+// Widths of a row that a format allows, odd ones included.
+std::vector<uint32_t> widths(Format format) {
+  const uint32_t block = format_info(format).block_values;
+  return block == 1 ? std::vector<uint32_t>{1, 3, 33, 100} : std::vector<uint32_t>{block, 3 * block};
+}
+
+}   // namespace
+
+std::vector<Case> embed_cases() {
+  std::vector<Case> cases;
+  Random random(101);
+  for (const Format format : enabled_formats()) {
+    for (const uint32_t columns : widths(format)) {
+      Case& made = cases.emplace_back();
+      const uint32_t n_vocab = 11;
+      made.name = "embed " + std::string(format_info(format).name) + " of " + std::to_string(columns);
+      made.tokens = random_tokens(7, n_vocab, random);
+      made.tokens[0] = static_cast<int32_t>(n_vocab - 1);
+      made.tokens[1] = 0;
+      made.compared = made.plan.value(columns);
+      made.plan.step(Op::embed, {}, made.compared);
+      made.plan.matrix(format, n_vocab, columns, random_matrix(format, n_vocab, columns, random));
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> position_embed_cases() {
+  std::vector<Case> cases;
+  Random random(102);
+  for (const Format format : enabled_formats()) {
+    for (const uint32_t columns : widths(format)) {
+      Case& made = cases.emplace_back();
+      made.first_position = static_cast<uint32_t>(cases.size() % 3);
+      made.tokens = random_tokens(5, 10, random);
+      const uint32_t n_positions = made.first_position + made.positions();   // the last row is used
+      made.name = "position_embed " + std::string(format_info(format).name) + " of " + std::to_string(columns) +
+                  " from position " + std::to_string(made.first_position);
+      const Value x = made.plan.input(columns, random.normals(size_t{made.positions()} * columns));
+      made.compared = made.plan.value(columns);
+      made.plan.step(Op::position_embed, {x}, made.compared);
+      made.plan.matrix(format, n_positions, columns, random_matrix(format, n_positions, columns, random));
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> take_rows_cases() {
+  std::vector<Case> cases;
+  Random random(103);
+  const std::vector<std::vector<uint32_t>> wanted = {{}, {0}, {8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 7}};
+  for (const std::vector<uint32_t>& rows : wanted) {
+    for (const uint32_t columns : {1U, 5U, 64U, 129U}) {
+      Case& made = cases.emplace_back();
+      made.name = "take_rows " + std::to_string(rows.size()) + " of 9 x " + std::to_string(columns);
+      made.tokens = random_tokens(9, 10, random);
+      made.wanted = rows;
+      const Value x = made.plan.input(columns, random.normals(size_t{9} * columns));
+      made.compared = made.plan.value(columns, Dimension::outputs);
+      made.plan.step(Op::take_rows, {x}, made.compared);
+    }
+  }
+  return cases;
+}
+
+}   // namespace mote::test

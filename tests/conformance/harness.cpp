@@ -1,0 +1,346 @@
+#include "tests/conformance/harness.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "core/base/bytes.h"
+#include "core/base/half.h"
+
+namespace mote::test {
+namespace {
+
+[[noreturn]] void fail(const std::string& sentence) { throw std::runtime_error(sentence); }
+void need(const Status& status, const std::string& what) {
+  if (!status.ok()) fail(what + ": " + std::string(status.message()));
+}
+
+constexpr uint32_t kMaxThreads = 8;
+
+void run_lanes_backwards(void* lanes, ParallelTask task, void* context) {
+  for (uint32_t lane = *static_cast<uint32_t*>(lanes); lane-- > 0;) task(context, lane);
+}
+void run_lanes_on_threads(void* lanes, ParallelTask task, void* context) {
+  std::thread threads[kMaxThreads];
+  const uint32_t n = *static_cast<uint32_t*>(lanes);
+  for (uint32_t lane = 1; lane < n; ++lane) threads[lane] = std::thread(task, context, lane);
+  task(context, 0);
+  for (uint32_t lane = 1; lane < n; ++lane) threads[lane].join();
+}
+
+// What both layouts must agree on: `use` measures, then takes exactly the measured bytes, and fails with one less.
+template <class Use>
+GuardedMemory exactly(const char* what, Guard guard, const Use& use) {
+  Arena measuring;
+  use(measuring, true, false);
+  const uint64_t bytes = measuring.used_bytes();
+  if (bytes != 0) {
+    GuardedMemory memory(bytes, kArenaAlignment, guard, 0xFF);
+    Arena too_small(memory.data(), bytes - 1);
+    use(too_small, false, true);
+    if (const std::string damage = memory.damage(); !damage.empty())
+      fail(std::string(what) + " with a byte less: " + damage);
+  }
+  // An arena without memory only measures, so even nothing has an address.
+  GuardedMemory memory(std::max<uint64_t>(bytes, kArenaAlignment), kArenaAlignment, guard, 0xFF);
+  Arena arena(memory.data(), bytes);
+  use(arena, false, false);
+  if (arena.used_bytes() != bytes)
+    fail(std::string(what) + " measured " + std::to_string(bytes) + " bytes and took " +
+         std::to_string(arena.used_bytes()));
+  return memory;
+}
+
+// The checks on a Result of create, compile or open.
+template <class T>
+T* checked(const char* what, const Result<T*>& result, bool measures, bool must_fail) {
+  if (must_fail) {
+    if (result.ok()) fail(std::string(what) + " succeeded with a byte less than it measured");
+    if (result.status().code() != Code::out_of_memory || result.status().message().empty())
+      fail(std::string(what) + " with a byte less is not out_of_memory with a sentence");
+    return nullptr;
+  }
+  need(result.status(), what);
+  if (measures != (result.value() == nullptr))
+    fail(std::string(what) + (measures ? " gave something while measuring" : " gave null"));
+  return result.value();
+}
+
+}   // namespace
+
+const BackendEntry& oracle_entry() {
+  for (const BackendEntry& entry : built_in_backends())
+    if (std::string_view(entry.name) == "reference") return entry;
+  fail("this build has no reference backend");
+}
+
+Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& options)
+    : case_(test_case), options_(options) {
+  if (options_.lanes > kMaxThreads) fail("too many lanes");
+  if (options_.cuts.empty()) options_.cuts = {case_.positions()};
+  if (options_.max_batch == 0) options_.max_batch = *std::ranges::max_element(options_.cuts);
+  shape_.max_batch = options_.max_batch;
+  shape_.max_outputs = std::max<uint32_t>(1, static_cast<uint32_t>(case_.wanted.size()));
+  shape_.context = case_.first_position + case_.positions();
+  shape_.kv_type = case_.kv_type;
+  parallel_.lanes = options_.lanes;
+  parallel_.self = &options_.lanes;
+  parallel_.run_region = options_.threads ? run_lanes_on_threads : run_lanes_backwards;
+  wire_plan();
+  lay_out_values();
+  make_backend(entry);
+  supported_ =
+      std::ranges::all_of(blank_steps_, [&](const Step& step) { return backend_->supports(step, blank_plan_); });
+  if (supported_) open();
+}
+
+Rig::~Rig() {
+  if (executor_ != nullptr) executor_->close();
+  if (program_ != nullptr) program_->close();
+  if (backend_ != nullptr) backend_->close();
+}
+
+// Copies of all weights into guarded memory, the steps pointing at them.
+void Rig::wire_plan() {
+  const TestPlan& plan = case_.plan;
+  steps_ = plan.steps;
+  blank_steps_ = plan.steps;
+  const auto keep = [&](const void* from, uint64_t bytes, uint64_t alignment) {
+    const uint8_t* begin = static_cast<const uint8_t*>(from);
+    GuardedMemory memory(bytes, alignment, options_.guard, 0);
+    std::memcpy(memory.data(), from, bytes);
+    void* at = memory.data();
+    constants_.emplace_back(std::move(memory), std::vector<uint8_t>(begin, begin + bytes));
+    return at;
+  };
+  for (const auto& [step, bytes] : plan.matrices)
+    steps_[step].matrix.data = static_cast<const uint8_t*>(keep(bytes.data(), bytes.size(), 1));
+  for (const auto& [step, data] : plan.vectors)
+    steps_[step].vector.data = static_cast<const float*>(keep(data.data(), data.size() * 4, alignof(float)));
+  for (const auto& [step, data] : plan.biases)
+    steps_[step].bias.data = static_cast<const float*>(keep(data.data(), data.size() * 4, alignof(float)));
+  for (const auto& [step, data] : plan.frequencies)
+    steps_[step].attributes.rope_angles.frequency =
+        static_cast<const double*>(keep(data.data(), data.size() * 8, alignof(double)));
+  plan_.steps = steps_;
+  plan_.values = plan.values;
+  plan_.states = plan.states;
+  plan_.logits = case_.compared;
+  blank_plan_ = plan_;
+  blank_plan_.steps = blank_steps_;
+}
+
+void Rig::lay_out_values() {
+  const Step& last = steps_.back();
+  for (uint16_t id = 0; id < plan_.values.size(); ++id) {
+    const ValueInfo& info = plan_.values[id];
+    const uint64_t rows = info.rows == Dimension::tokens ? shape_.max_batch : shape_.max_outputs;
+    const bool aliased = options_.in_place && last.output.id == id;
+    value_memory_.push_back(aliased ? GuardedMemory()
+                                    : GuardedMemory(rows * info.columns * 4, kArenaAlignment, options_.guard, 0xFF));
+    std::byte* at = value_memory_.back().data();
+    if (at != nullptr && (base_ == nullptr || at < base_)) base_ = at;
+  }
+  for (const GuardedMemory& memory : value_memory_)
+    offset_bytes_.push_back(memory.data() == nullptr ? 0 : static_cast<uint64_t>(memory.data() - base_));
+  if (options_.in_place) offset_bytes_[last.output.id] = offset_bytes_[last.inputs[0].id];
+}
+
+void Rig::make_backend(const BackendEntry& entry) {
+  engine_ = exactly("create", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
+    backend_ = checked("create", entry.create(BackendServices{parallel_}, arena), measures, must_fail);
+  });
+}
+
+void Rig::open() {
+  const PlanPart part{&plan_, 0, static_cast<uint32_t>(steps_.size())};
+  const PlanPart blank{&blank_plan_, 0, static_cast<uint32_t>(steps_.size())};
+  model_ = exactly("compile", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
+    Footprint footprint;
+    program_ = checked("compile", backend_->compile(measures ? blank : part, arena, &footprint), measures, must_fail);
+  });
+  session_ = exactly("open", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
+    Footprint footprint;
+    const ValueMemory values(measures ? nullptr : base_, offset_bytes_);
+    executor_ = checked(
+        "open",
+        backend_->open(measures ? blank : part, measures ? nullptr : program_, shape_, values, arena, &footprint),
+        measures, must_fail);
+    if (!must_fail && footprint.state_bytes + footprint.scratch_bytes > arena.used_bytes())
+      fail("open counts more state and scratch than it takes");
+  });
+}
+
+namespace {
+
+// Numbers in the list of wanted positions that lie in rows [first, first + rows): [begin, end).
+std::pair<size_t, size_t> wanted_range(const Case& test_case, uint32_t first, uint32_t rows) {
+  const auto begin = std::ranges::lower_bound(test_case.wanted, first);
+  const auto end = std::ranges::lower_bound(test_case.wanted, first + rows);
+  return {static_cast<size_t>(begin - test_case.wanted.begin()), static_cast<size_t>(end - test_case.wanted.begin())};
+}
+
+}   // namespace
+
+// Inputs get their rows; everything else, and what lies behind those rows, is NaN.
+void Rig::fill_values(uint32_t first, uint32_t rows) {
+  last_first_ = first;
+  last_rows_ = rows;
+  for (GuardedMemory& memory : value_memory_)
+    if (memory.data() != nullptr) std::memset(memory.data(), 0xFF, memory.bytes());
+  const auto [wanted_begin, wanted_end] = wanted_range(case_, first, rows);
+  for (const auto& [id, data] : case_.plan.inputs) {
+    const size_t columns = plan_.values[id].columns;
+    const bool by_token = plan_.values[id].rows == Dimension::tokens;
+    const size_t from = by_token ? first : wanted_begin, count = by_token ? rows : wanted_end - wanted_begin;
+    std::memcpy(value_memory_[id].data(), data.data() + from * columns, count * columns * 4);
+  }
+}
+
+Status Rig::run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>* cancel) {
+  fill_values(first, rows);
+  const auto [begin, end] = wanted_range(case_, first, rows);
+  std::vector<uint32_t> wanted;
+  for (size_t i = begin; i < end; ++i) wanted.push_back(case_.wanted[i] - first);
+  const Batch batch{std::span(case_.tokens).subspan(first, rows), case_.first_position + first, wanted};
+  const Status status = executor_->run(batch, CancelFlag(cancel));
+  if (status.ok()) collect(rows, wanted.size());
+  return status;
+}
+
+void Rig::collect(uint32_t rows, size_t outputs) {
+  if (!case_.compared.exists()) return;
+  const size_t count = case_.compared.columns * (case_.compared.rows == Dimension::tokens ? rows : outputs);
+  const float* from = ValueMemory(base_, offset_bytes_).data(case_.compared);
+  output_.insert(output_.end(), from, from + count);
+}
+
+void Rig::run_batch(uint32_t first, uint32_t rows) {
+  need(executor_->begin(case_.first_position + first, rows), "begin");
+  need(run_only(first, rows), "run");
+  executor_->commit();
+}
+
+void Rig::run_all() {
+  uint32_t first = 0;
+  for (const uint32_t rows : options_.cuts) {
+    run_batch(first, rows);
+    first += rows;
+  }
+  if (first != case_.positions()) fail("the cuts do not add up to the sequence");
+}
+
+uint64_t Rig::state_row_bytes(uint16_t state) const {
+  const StateInfo& info = plan_.states[state];
+  return uint64_t{info.n_kv_heads} * (info.key_dim + info.value_dim) * (case_.kv_type == KvType::f16 ? 2 : 4);
+}
+
+std::vector<std::vector<uint8_t>> Rig::export_state(uint16_t state, uint32_t positions) {
+  std::vector<std::vector<uint8_t>> rows;
+  for (uint32_t position = 0; position < positions; ++position) {
+    GuardedMemory row(state_row_bytes(state), 1, options_.guard, 0xFF);
+    uint8_t* at = reinterpret_cast<uint8_t*>(row.data());
+    State handle;
+    handle.id = state;
+    need(executor_->export_row(handle, position, {at, row.bytes()}), "export_row");
+    if (const std::string damage = row.damage(); !damage.empty()) fail("export_row: " + damage);
+    rows.emplace_back(at, at + row.bytes());
+  }
+  return rows;
+}
+
+void Rig::check_memory() const {
+  const auto whole = [](const GuardedMemory& memory, const std::string& what) {
+    if (memory.data() == nullptr) return;
+    if (const std::string damage = memory.damage(); !damage.empty()) fail(what + ": " + damage);
+  };
+  whole(engine_, "the engine's memory");
+  whole(model_, "the model's memory");
+  whole(session_, "the session's memory");
+  for (size_t id = 0; id < value_memory_.size(); ++id) whole(value_memory_[id], "Value " + std::to_string(id));
+  for (const auto& [memory, bytes] : constants_) {
+    whole(memory, "a weight");
+    if (std::memcmp(memory.data(), bytes.data(), bytes.size()) != 0) fail("a weight was written");
+  }
+  // The last batch's input rows are what they were.
+  for (const auto& [id, data] : case_.plan.inputs) {
+    if (plan_.values[id].rows != Dimension::tokens || (options_.in_place && steps_.back().inputs[0].id == id)) continue;
+    const size_t columns = plan_.values[id].columns;
+    if (std::memcmp(value_memory_[id].data(), data.data() + last_first_ * columns, last_rows_ * columns * 4) != 0)
+      fail("input Value " + std::to_string(id) + " was written");
+  }
+}
+
+std::vector<float> state_values(Rig& rig, const Case& test_case) {
+  std::vector<float> values;
+  for (const std::vector<uint8_t>& row : rig.export_state(0, test_case.positions())) {
+    if (test_case.kv_type == KvType::f16) {
+      for (size_t i = 0; i < row.size(); i += 2) values.push_back(f16_to_f32(load_le<uint16_t>(&row[i])));
+    } else {
+      for (size_t i = 0; i < row.size(); i += 4) values.push_back(load_le<float>(&row[i]));
+    }
+  }
+  return values;
+}
+
+std::vector<float> oracle(const Case& test_case) {
+  Rig rig(oracle_entry(), test_case, RunOptions{});
+  if (!rig.supported()) fail("the oracle does not run " + test_case.name);
+  rig.run_all();
+  rig.check_memory();
+  return test_case.compared.exists() ? rig.output() : state_values(rig, test_case);
+}
+
+std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found) {
+  if (expected.size() != found.size())
+    return std::to_string(found.size()) + " elements instead of " + std::to_string(expected.size());
+  const std::vector<double> limits =
+      test_case.limit == nullptr ? std::vector<double>(expected.size(), 0.0) : test_case.limit(test_case, expected);
+  if (limits.size() != expected.size()) fail("the case's limits are not as many as its elements");
+  size_t worst = 0;
+  double worst_excess = -1, squares = 0;
+  size_t counted = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double excess = 0;   // above 1: wrong
+    if (!std::isfinite(expected[i])) {
+      excess = std::isfinite(found[i]) ? INFINITY : 0;
+    } else {
+      const double difference = std::abs(double{found[i]} - expected[i]);
+      excess = difference == 0 ? 0 : limits[i] > 0 ? difference / limits[i] : INFINITY;
+      if (!(excess >= 0)) excess = INFINITY;
+      squares += excess * excess;
+      ++counted;
+    }
+    if (excess > worst_excess) worst_excess = excess, worst = i;
+  }
+  const double rms = counted == 0 ? 0 : std::sqrt(squares / static_cast<double>(counted));
+  const bool spread_wrong = test_case.rms_of_limit > 0 && counted >= 64 && rms > test_case.rms_of_limit;
+  if (worst_excess <= 1 && !spread_wrong) return {};
+  const size_t columns = test_case.compared.exists() ? test_case.compared.columns : expected.size();
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "worst at row %zu column %zu: %.9g instead of %.9g, limit %.3g (%.3g of it); rms %.3g of the limits "
+                "(at most %.3g)",
+                worst / columns, worst % columns, double{found[worst]}, double{expected[worst]}, limits[worst],
+                worst_excess, rms, test_case.rms_of_limit);
+  return text;
+}
+
+std::string compare_bits(const std::vector<float>& expected, const std::vector<float>& found) {
+  if (expected.size() != found.size())
+    return std::to_string(found.size()) + " elements instead of " + std::to_string(expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::bit_cast<uint32_t>(expected[i]) == std::bit_cast<uint32_t>(found[i])) continue;
+    if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
+    char text[128];
+    std::snprintf(text, sizeof text, "element %zu: %.9g (%08x) instead of %.9g (%08x)", i, double{found[i]},
+                  std::bit_cast<uint32_t>(found[i]), double{expected[i]}, std::bit_cast<uint32_t>(expected[i]));
+    return text;
+  }
+  return {};
+}
+
+}   // namespace mote::test

@@ -1,0 +1,89 @@
+// Plans of one or a few ops with the data they run on.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ops/backend.h"
+#include "tests/conformance/random.h"
+
+namespace mote::test {
+
+// A plan whose data is owned here. Copies would leave the steps' pointers behind, so it only moves; the harness
+// rewires the pointers to guarded copies anyway (`harness.cpp`).
+struct TestPlan {
+  std::vector<Step> steps;
+  std::vector<ValueInfo> values;
+  std::vector<StateInfo> states;
+  // By step: what its pointers point at.
+  std::map<size_t, std::vector<uint8_t>> matrices;
+  std::map<size_t, std::vector<float>> vectors, biases;
+  std::map<size_t, std::vector<double>> frequencies;
+  std::map<uint16_t, std::vector<float>> inputs;   // by Value::id: [rows of the whole sequence, columns]
+
+  Value value(uint32_t columns, Dimension rows = Dimension::tokens) {
+    Value made;
+    made.id = static_cast<uint16_t>(values.size());
+    made.rows = rows;
+    made.columns = columns;
+    values.push_back({rows, columns, 0, 0});
+    return made;
+  }
+  Value input(uint32_t columns, std::vector<float> data, Dimension rows = Dimension::tokens) {
+    const Value made = value(columns, rows);
+    inputs[made.id] = std::move(data);
+    return made;
+  }
+  State state(const StateInfo& info) {
+    State made;
+    made.id = static_cast<uint16_t>(states.size());
+    states.push_back(info);
+    return made;
+  }
+  // Appends a step; the reference is good until the next one.
+  Step& step(Op op, std::vector<Value> step_inputs, Value output = {}) {
+    Step& made = steps.emplace_back();
+    made.op = op;
+    for (size_t i = 0; i < step_inputs.size(); ++i) made.inputs[i] = step_inputs[i];
+    made.output = output;
+    return made;
+  }
+  void matrix(Format format, uint32_t rows, uint32_t columns, std::vector<uint8_t> bytes) {
+    steps.back().matrix = {nullptr, rows, columns, format, "test.weight"};
+    matrices[steps.size() - 1] = std::move(bytes);
+  }
+  void vector(std::vector<float> data) {
+    steps.back().vector = {nullptr, static_cast<uint32_t>(data.size())};
+    vectors[steps.size() - 1] = std::move(data);
+  }
+  void bias(std::vector<float> data) {
+    steps.back().bias = {nullptr, static_cast<uint32_t>(data.size())};
+    biases[steps.size() - 1] = std::move(data);
+  }
+  void frequency(std::vector<double> data) { frequencies[steps.size() - 1] = std::move(data); }
+};
+
+// A plan and the sequence it is run over.
+struct Case {
+  std::string name;
+  TestPlan plan;
+  std::vector<int32_t> tokens;    // [positions]; their number is the length of the sequence
+  std::vector<uint32_t> wanted;   // rising positions (counted from the first) whose outputs are wanted
+  uint32_t first_position = 0;
+  KvType kv_type = KvType::f32;
+  Value compared;   // the Value that is compared; none: state 0 is, as exported
+  // The greatest allowed |difference| of each compared element, from the oracle's values. Empty: equal bits.
+  std::vector<double> (*limit)(const Case& self, const std::vector<float>& expected) = nullptr;
+  // Above 0: the root mean square of difference / limit may be at most this (limits are worst cases; this is what
+  // independent rounding errors add up to).
+  double rms_of_limit = 0;
+
+  uint32_t positions() const { return static_cast<uint32_t>(tokens.size()); }
+  const std::vector<float>& input(uint32_t index, size_t step = 0) const {
+    return plan.inputs.at(plan.steps[step].inputs[index].id);
+  }
+};
+
+}   // namespace mote::test

@@ -1,0 +1,159 @@
+// The verbs of a sequence's state on every backend: what they promise in core/ops/backend.h.
+#include <catch2/catch_test_macros.hpp>
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "tests/conformance/cases.h"
+#include "tests/conformance/harness.h"
+
+namespace mote::test {
+namespace {
+
+const AttentionShape kShapes[] = {
+    {4, 2, 32, 32, 0, 90, KvType::f16, 0, 1},
+    {3, 1, 6, 10, 0, 90, KvType::f32, 0, 1},
+    {2, 2, 16, 16, 9, 90, KvType::f16, 0, 1},   // a ring holds far fewer positions than the sequence has
+    {2, 1, 16, 8, 40, 230, KvType::f32, 20, 2},
+};
+
+// Runs `body` for every shape on every backend that takes it; gives the sentences of what went wrong.
+using Body = std::function<std::string(const BackendEntry&, const Case&)>;
+std::string on_every_backend(const Body& body) {
+  std::string wrong;
+  for (const AttentionShape& shape : kShapes) {
+    const Case made = attention_case(shape, 900);
+    for (const BackendEntry& entry : built_in_backends()) {
+      std::string sentence;
+      try {
+        if (Rig(entry, made, {}).supported()) sentence = body(entry, made);
+      } catch (const std::exception& error) {
+        sentence = error.what();
+      }
+      if (!sentence.empty()) wrong += std::string("\n") + entry.name + ", " + made.name + ": " + sentence;
+    }
+  }
+  return wrong;
+}
+
+RunOptions batches_of(uint32_t max_batch) {
+  RunOptions options;
+  options.lanes = 2;
+  options.max_batch = max_batch;
+  return options;
+}
+
+// Rows [first, end) in batches of at most `batch`.
+void run_range(Rig& rig, uint32_t first, uint32_t end, uint32_t batch) {
+  for (; first < end; first += batch) rig.run_batch(first, std::min(batch, end - first));
+}
+
+// What a fresh session gives for rows [first, all) after the rows before; batches of 8.
+std::vector<float> fresh_tail(const BackendEntry& entry, const Case& made, uint32_t first) {
+  Rig rig(entry, made, batches_of(8));
+  run_range(rig, 0, first, 8);
+  rig.forget_output();
+  run_range(rig, first, made.positions(), 8);
+  return rig.output();
+}
+
+}   // namespace
+
+TEST_CASE("after truncate, the sequence goes on with the bits of a fresh one", "[conformance][state]") {
+  const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
+    Rig rig(entry, made, batches_of(8));
+    const uint32_t window = made.plan.states[0].window, all = made.positions();
+    for (const uint32_t kept : {all - 1, all - 3, all - 8, all - 20, 1U, 0U}) {
+      rig.executor().discard();
+      if (!rig.executor().truncate(0).ok()) return "truncate to nothing failed";
+      run_range(rig, 0, all, 8);
+      const Status status = rig.executor().truncate(kept);
+      // A ring may have lost what the window before `kept` needs, but never within the last batch.
+      if (!status.ok() &&
+          (status.code() != Code::wrong_state || status.message().empty() || window == 0 || kept + 1 >= all))
+        return "truncate to " + std::to_string(kept) + ": " + std::string(status.message());
+      if (!status.ok()) continue;
+      rig.forget_output();
+      run_range(rig, kept, all, 5);
+      const std::string sentence = compare_bits(fresh_tail(entry, made, kept), rig.output());
+      if (!sentence.empty()) return "truncated to " + std::to_string(kept) + ": " + sentence;
+      rig.check_memory();
+    }
+    return {};
+  });
+  CHECK(wrong == "");
+}
+
+TEST_CASE("a discarded batch leaves no trace", "[conformance][state]") {
+  const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
+    Rig rig(entry, made, batches_of(16));
+    const uint32_t all = made.positions(), kept = all - 20;
+    run_range(rig, 0, kept, 16);
+    const std::atomic<uint32_t> set{1}, not_set{0};
+    for (const std::atomic<uint32_t>* flag : {&not_set, &set}) {   // run to its end, and cancelled
+      if (!rig.executor().begin(kept, 16).ok()) return "begin failed";
+      (void)rig.run_only(kept, 16, flag);
+      rig.executor().discard();
+    }
+    if (!rig.executor().begin(kept, 16).ok()) return "begin failed";   // never run at all
+    rig.executor().discard();
+    rig.forget_output();
+    run_range(rig, kept, all, 7);
+    rig.check_memory();
+    return compare_bits(fresh_tail(entry, made, kept), rig.output());
+  });
+  CHECK(wrong == "");
+}
+
+TEST_CASE("exported positions are the oracle's, byte for byte, and imported elsewhere they give the same bits",
+          "[conformance][state]") {
+  const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
+    const uint32_t all = made.positions(), kept = all - 20, window = made.plan.states[0].window;
+    Rig from(entry, made, batches_of(8)), to(entry, made, batches_of(8)),
+        reference(oracle_entry(), made, batches_of(8));
+    run_range(from, 0, kept, 8);
+    run_range(reference, 0, kept, 8);
+    // With a window only what the next query sees must be there.
+    const uint32_t first = window == 0 || kept < window ? 0 : kept + 1 - window;
+    State state;
+    state.id = 0;
+    std::vector<uint8_t> row(from.state_row_bytes(0)), expected(row.size());
+    for (uint32_t position = first; position < kept; ++position) {
+      if (!from.executor().export_row(state, position, row).ok()) return "export_row failed";
+      if (!reference.executor().export_row(state, position, expected).ok()) return "the oracle's export_row failed";
+      if (row != expected)
+        return "position " + std::to_string(position) + " is exported with other bytes than the oracle's";
+      const Status imported = to.executor().import_row(state, position, row);
+      if (!imported.ok()) return "import_row: " + std::string(imported.message());
+    }
+    run_range(to, kept, all, 8);
+    to.check_memory();
+    return compare_bits(fresh_tail(entry, made, kept), to.output());
+  });
+  CHECK(wrong == "");
+}
+
+TEST_CASE("a position that is not there, or a row of another size, is a status", "[conformance][state]") {
+  const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
+    Rig rig(entry, made, batches_of(8));
+    run_range(rig, 0, made.positions(), 8);
+    State state;
+    state.id = 0;
+    std::vector<uint8_t> row(rig.state_row_bytes(0) + 1);
+    const std::span<uint8_t> right = std::span(row).first(row.size() - 1), small = std::span(row).first(row.size() - 2);
+    const uint32_t last = made.positions() - 1;
+    if (!rig.executor().export_row(state, last, right).ok()) return "the last position cannot be exported";
+    for (const Status& status :
+         {rig.executor().export_row(state, last + 1, right), rig.executor().import_row(state, last + 1, right),
+          rig.executor().export_row(state, UINT32_MAX, right), rig.executor().export_row(state, last, small),
+          rig.executor().export_row(state, last, row), rig.executor().import_row(state, last, small),
+          rig.executor().import_row(state, last, row)}) {
+      if (status.ok() || status.message().empty()) return "a wrong position or size was taken";
+    }
+    rig.check_memory();
+    return {};
+  });
+  CHECK(wrong == "");
+}
+
+}   // namespace mote::test
