@@ -64,12 +64,16 @@ class EngineOpening {
  public:
   explicit EngineOpening(const mote_engine_options& options) : options_(options) {}
 
-  Status choose_threads() {
+  Status check_options() {
     threads_ = options_.threads != 0 ? options_.threads : default_threads(probe_cpu_limits());
     if (threads_ > kMaxThreads)
       return Status::error(Code::invalid_argument, "threads is {}; at most {} are allowed", threads_, kMaxThreads);
     if (options_.extra_backends == nullptr && options_.n_extra_backends != 0)
       return Status::error(Code::invalid_argument, "extra_backends is NULL with n_extra_backends {}", options_.n_extra_backends);
+    const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
+    if (wanted != "auto" && wanted != "baseline")
+      return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);
+    instruction_sets_ = wanted == "baseline" ? 0 : UINT32_MAX;
     return {};
   }
 
@@ -82,6 +86,7 @@ class EngineOpening {
     const std::span<Backend*> backends = arena.take<Backend*>(most);
     BackendServices services;
     services.parallel.lanes = threads_;
+    services.instruction_sets = instruction_sets_;
     if (engine_ != nullptr && !arena.failed()) {
       MOTE_RETURN_IF_ERROR(start_threads(own_threads, pool_memory.data()));
       engine_->backends = backends;
@@ -108,6 +113,7 @@ class EngineOpening {
     engine_->log_user = options_.log_user;
     engine_->parallel_for = options_.parallel_for;
     engine_->parallel_for_user = options_.parallel_for_user;
+    engine_->services.instruction_sets = instruction_sets_;
     Parallel& parallel = engine_->services.parallel;
     parallel.lanes = threads_;
     if (options_.parallel_for != nullptr) {
@@ -182,7 +188,7 @@ class EngineOpening {
 
  private:
   const mote_engine_options& options_;
-  uint32_t threads_ = 1;
+  uint32_t threads_ = 1, instruction_sets_ = UINT32_MAX;
   size_t count_ = 0;
   mote_engine* engine_ = nullptr;
 };
@@ -191,7 +197,7 @@ Status quote_engine(const mote_engine_options* given, mote_quote* quote) {
   mote_engine_options options;
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_engine_options", &options));
   EngineOpening opening(options);
-  MOTE_RETURN_IF_ERROR(opening.choose_threads());
+  MOTE_RETURN_IF_ERROR(opening.check_options());
   Arena arena;
   MOTE_RETURN_IF_ERROR(opening.layout(arena));
   mote_quote filled{};
@@ -217,14 +223,14 @@ Status open_engine(const mote_engine_options* given, const mote_memory& memory, 
   mote_engine_options quiet = options;   // the measuring pass does not say twice what is off
   quiet.log = nullptr;
   EngineOpening measuring(quiet);
-  MOTE_RETURN_IF_ERROR(measuring.choose_threads());
+  MOTE_RETURN_IF_ERROR(measuring.check_options());
   Arena sizes;
   MOTE_RETURN_IF_ERROR(measuring.layout(sizes));
   MOTE_ASSIGN_OR_RETURN(const Memory obtained, obtain_memory(memory, sizes.used_bytes(), "the engine"));
 
   Arena arena(obtained.data, obtained.bytes);
   EngineOpening opening(options);
-  Status status = opening.choose_threads();
+  Status status = opening.check_options();
   if (status.ok()) status = opening.layout(arena);
   if (mote_engine* opened = opening.engine(); opened != nullptr) {
     opening.keep_opened();

@@ -113,6 +113,8 @@ typedef struct mote_engine_options {
   void* log_user;
   void* const* extra_backends; /* mote::Backend* of core/ops/backend.h, the app's; live until the engine is closed */
   size_t n_extra_backends;
+  const char* instruction_set; /* "baseline": only what the library is compiled for; NULL or "auto": all that the
+                                  machine has. No bit of a result depends on it */
 } mote_engine_options;
 
 MOTE_API mote_status mote_engine_quote(const mote_engine_options* options, mote_quote* quote, mote_error* error);
