@@ -58,7 +58,7 @@ class Owner {
  protected:
   Handle* handle_ = nullptr;
 };
-}  // namespace detail
+}   // namespace detail
 
 // Where the GGUF bytes are; views what it is given.
 struct Source {
@@ -94,19 +94,23 @@ class Model : public detail::Owner<mote_model, mote_model_close> {
   bool open(const Engine& engine, const Source& source, mote_model_options options = {}, Error* error = nullptr,
             mote_memory memory = {}) {
     options.struct_bytes = sizeof options;
-    return close(error) && mote_model_open(engine.get(), &source.raw, &options, memory, &handle_, detail::raw(error)) == MOTE_OK;
+    return close(error) &&
+           mote_model_open(engine.get(), &source.raw, &options, memory, &handle_, detail::raw(error)) == MOTE_OK;
   }
   // *count becomes the number of ids, also when `tokens` is too short for them.
-  bool tokenize(std::string_view text, uint32_t flags, std::span<int32_t> tokens, size_t* count, Error* error = nullptr) const {
-    return mote_tokenize(handle_, text.data(), text.size(), flags, {}, tokens.data(), tokens.size(), count, detail::raw(error)) == MOTE_OK;
+  bool tokenize(std::string_view text, uint32_t flags, std::span<int32_t> tokens, size_t* count,
+                Error* error = nullptr) const {
+    return mote_tokenize(handle_, text.data(), text.size(), flags, {}, tokens.data(), tokens.size(), count,
+                         detail::raw(error)) == MOTE_OK;
   }
   bool detokenize(std::span<const int32_t> tokens, std::span<char> text, size_t* count, Error* error = nullptr) const {
-    return mote_detokenize(handle_, tokens.data(), tokens.size(), text.data(), text.size(), count, detail::raw(error)) == MOTE_OK;
+    return mote_detokenize(handle_, tokens.data(), tokens.size(), text.data(), text.size(), count,
+                           detail::raw(error)) == MOTE_OK;
   }
-  bool chat_tokens(std::span<const mote_message> messages, std::span<int32_t> tokens, size_t* count, Error* error = nullptr,
-                   const char* format = nullptr, bool add_generation_prompt = true) const {
-    return mote_chat_tokens(handle_, format, messages.data(), messages.size(), add_generation_prompt, {}, tokens.data(), tokens.size(),
-                            count, detail::raw(error)) == MOTE_OK;
+  bool chat_tokens(std::span<const mote_message> messages, std::span<int32_t> tokens, size_t* count,
+                   Error* error = nullptr, const char* format = nullptr, bool add_generation_prompt = true) const {
+    return mote_chat_tokens(handle_, format, messages.data(), messages.size(), add_generation_prompt, {}, tokens.data(),
+                            tokens.size(), count, detail::raw(error)) == MOTE_OK;
   }
   bool is_end_token(int32_t token) const { return mote_is_end_token(handle_, token) != 0; }
 };
@@ -120,7 +124,8 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
   bool feed(std::span<const int32_t> tokens, Error* error = nullptr, size_t* done = nullptr) {
     return mote_feed(handle_, tokens.data(), tokens.size(), done, detail::raw(error)) == MOTE_OK;
   }
-  bool prompt(std::span<const int32_t> tokens, Error* error = nullptr, size_t* reused = nullptr, size_t* done = nullptr) {
+  bool prompt(std::span<const int32_t> tokens, Error* error = nullptr, size_t* reused = nullptr,
+              size_t* done = nullptr) {
     return mote_prompt(handle_, tokens.data(), tokens.size(), reused, done, detail::raw(error)) == MOTE_OK;
   }
   bool step(Error* error = nullptr) { return mote_step(handle_, detail::raw(error)) == MOTE_OK; }
@@ -128,18 +133,26 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
   std::span<const float> logits() const {
     const float* values = nullptr;
     size_t count = 0;
-    return mote_logits(handle_, &values, &count, nullptr) == MOTE_OK ? std::span(values, count) : std::span<const float>();
+    return mote_logits(handle_, &values, &count, nullptr) == MOTE_OK ? std::span(values, count)
+                                                                     : std::span<const float>();
   }
   bool next(int32_t* token, Error* error = nullptr) { return mote_next(handle_, token, detail::raw(error)) == MOTE_OK; }
-  bool text_next(mote_text* text, Error* error = nullptr) { return mote_text_next(handle_, text, detail::raw(error)) == MOTE_OK; }
-  bool text_flush(mote_text* text, Error* error = nullptr) { return mote_text_flush(handle_, text, detail::raw(error)) == MOTE_OK; }
-  bool rewind(size_t n_tokens, Error* error = nullptr) { return mote_rewind(handle_, n_tokens, detail::raw(error)) == MOTE_OK; }
+  bool text_next(mote_text* text, Error* error = nullptr) {
+    return mote_text_next(handle_, text, detail::raw(error)) == MOTE_OK;
+  }
+  bool text_flush(mote_text* text, Error* error = nullptr) {
+    return mote_text_flush(handle_, text, detail::raw(error)) == MOTE_OK;
+  }
+  bool rewind(size_t n_tokens, Error* error = nullptr) {
+    return mote_rewind(handle_, n_tokens, detail::raw(error)) == MOTE_OK;
+  }
   std::span<const int32_t> history() const {
     const int32_t* tokens = nullptr;
     size_t count = 0;
-    return mote_history(handle_, &tokens, &count, nullptr) == MOTE_OK ? std::span(tokens, count) : std::span<const int32_t>();
+    return mote_history(handle_, &tokens, &count, nullptr) == MOTE_OK ? std::span(tokens, count)
+                                                                      : std::span<const int32_t>();
   }
   void cancel() { mote_cancel(handle_); }
 };
 
-}  // namespace mote
+}   // namespace mote
