@@ -8,11 +8,9 @@
 //                    step of largest / 127; a block below 2^-100 counts as zero. With a = sum over blocks of
 //                    (largest / 254 (1 + 2^-10) sum |w|), or sum |w x| for such a tiny block:
 //                    a + (K/block + 10) 2 u sum over blocks of (4 largest|w| sum |x|) + u (|y| + |bias|). The factor 4:
-//                    a weight is a difference of a scaled code and a min, each rounded apart. The roundings of random x
-//                    are independent: their root mean square is at most sqrt(sum w^2) largest / 254 / sqrt(3). Against
-//                    the worst case, sum |w| largest / 254, that is sqrt(sum w^2) / (sqrt(3) sum |w|): about 0.7 /
-//                    sqrt(K) for weights of a bell curve, 0.6 for K = 1. The spread may be 0.9 / sqrt(K): a wrong code
-//                    or scale in one block of a row shows.
+//                    a weight is a difference of a scaled code and a min, each rounded apart.
+//                    The roundings of random x are independent and even: each has the deviation |w| largest / 127 /
+//                    sqrt(12), and their squares add up.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -63,6 +61,29 @@ std::vector<double> linear_limit(const Case& self, const std::vector<float>& exp
   return limits;
 }
 
+std::vector<double> linear_deviation(const Case& self, const std::vector<float>& expected) {
+  const Matrix& matrix = self.plan.steps[0].matrix;
+  const std::vector<float>& x = self.input(0);
+  const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, self.plan.matrices.at(0));
+  const uint32_t block = activation_block(matrix.format);
+  std::vector<double> deviations(expected.size());
+  for (size_t i = 0; i < deviations.size(); ++i) {
+    const float* row = &x[i / matrix.rows * matrix.columns];
+    const float* weights = &w[i % matrix.rows * matrix.columns];
+    double squares = 0;
+    for (size_t first = 0; first < matrix.columns; first += block) {
+      double largest = 0, sum = 0;
+      for (size_t k = first; k < first + block; ++k) {
+        largest = std::max(largest, std::abs(double{row[k]}));
+        sum += double{weights[k]} * weights[k];
+      }
+      squares += sum * largest * largest / (127.0 * 127.0 * 12.0);
+    }
+    deviations[i] = std::sqrt(squares) + 16 * u * std::abs(double{expected[i]}) + 0x1p-149;
+  }
+  return deviations;
+}
+
 struct Shape {
   uint32_t rows, out, columns;   // columns in blocks for block formats
   bool bias;
@@ -108,10 +129,8 @@ std::vector<Case> linear_cases() {
   for (const Format format : enabled_formats()) {
     const bool elements = format_info(format).block_values == 1;
     for (const Shape& shape : elements ? of_elements : of_blocks) {
-      Case made = linear_case(format, shape, random);
-      const double columns = made.plan.steps[0].matrix.columns;
-      if (!elements) made.rms_of_limit = 0.9 / std::sqrt(columns);
-      cases.push_back(std::move(made));
+      cases.push_back(linear_case(format, shape, random));
+      if (!elements) cases.back().deviation = linear_deviation;
     }
     cases.push_back(linear_case(format, {5, 9, elements ? 70U : 3U, true}, random));
     make_x_hard(cases.back(), random);
