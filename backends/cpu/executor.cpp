@@ -26,7 +26,9 @@ Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
   if (uint64_t{first_position} + rows > shape.context)
     return Status::error(Code::context_full, "positions {} to {} do not fit in a context of {}", first_position,
                          uint64_t{first_position} + rows, shape.context);
-  if (first_position > length_)
+  bool has_state = false;   // without one, there is nothing that could be missing
+  for (const KvState& state : states) has_state = has_state || state.exists();
+  if (first_position > length_ && has_state)
     return Status::error(Code::wrong_state, "a batch begins at position {}, but only {} are there", first_position, length_);
   if (first_position < length_) MOTE_RETURN_IF_ERROR(truncate(first_position));
   pending_first_ = first_position;

@@ -72,7 +72,7 @@ inline float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t magnitude = half & 0x7fffu;
   const uint32_t normal = (magnitude << 13) + (112u << 23);
-  const uint32_t special = (magnitude << 13) + (224u << 23) + (magnitude > 0x7c00u ? 0x00400000u : 0);
+  const uint32_t special = ((magnitude << 13) + (224u << 23)) | (magnitude > 0x7c00u ? 0x00400000u : 0);
   const uint32_t small = bits_as<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
   uint32_t bits = magnitude >= 0x7c00u ? special : normal;
   bits = magnitude < 0x0400u ? small : bits;

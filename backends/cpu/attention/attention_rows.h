@@ -76,7 +76,9 @@ void score_block(const AttentionJob& job, const AttentionScratch& s, uint32_t bl
       for (uint32_t d = 0; d < job.key_dim; ++d) fma_lanes_by(lanes, q[d], s.keys + size_t{d} * kLanes);
       if (job.softcap != 0) {
         constexpr float kLog2EFloat = static_cast<float>(kLog2E);
-        for (uint32_t i = 0; i < kLanes; ++i) lanes[i] = (job.softcap * tanh_f32(lanes[i] / job.softcap)) * kLog2EFloat;
+        const double cap = static_cast<double>(job.softcap);
+        for (uint32_t i = 0; i < kLanes; ++i)
+          lanes[i] = static_cast<float>(cap * tanh_f64(static_cast<double>(lanes[i]) / cap)) * kLog2EFloat;
       }
       const uint32_t first = first_visible(job, item), position = job.position[item];
       for (uint32_t i = 0; i < kLanes; ++i)

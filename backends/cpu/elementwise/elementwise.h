@@ -1,12 +1,14 @@
-// The ops whose elements do not depend on each other, and how each is rounded. All in f32, every operation by itself:
-// no contraction, no fma. exp, tanh and erf are those of core/base/math.h.
+// The ops whose elements do not depend on each other, and how each is rounded: in f32 unless said otherwise, every
+// operation by itself, no contraction, no fma. exp, tanh and erf are those of core/base/math.h.
 //
 //   activate  relu       x < 0 ? 0 : x                                              (a NaN stays)
 //             silu       x / (1 + exp(-x))
 //             gelu_tanh  (0.5 x) * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * ((x * x) * x))))
 //             gelu_erf   (0.5 x) * (1 + erf(x * sqrt(1/2)))
 //   gate      activate(g) * u
-//   add       x0 + x1      scale  factor * x      softcap  factor * tanh(x / factor)
+//   add       x0 + x1
+//   scale     factor * x
+//   softcap   factor * tanh(x / factor) in double (small x would lose bits in the quotient), rounded to f32 once
 //   rope      (a, b) -> ((a * cos) - (b * sin), (a * sin) + (b * cos)); other dimensions are copied
 #pragma once
 #include <cstdint>

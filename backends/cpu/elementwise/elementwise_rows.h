@@ -38,7 +38,9 @@ void scale_all(const ElementwiseJob& job) {
   for (uint64_t i = 0; i < job.count; ++i) job.out[i] = job.factor * job.a[i];
 }
 void softcap_all(const ElementwiseJob& job) {
-  for (uint64_t i = 0; i < job.count; ++i) job.out[i] = job.factor * tanh_f32(job.a[i] / job.factor);
+  const double factor = static_cast<double>(job.factor);
+  for (uint64_t i = 0; i < job.count; ++i)
+    job.out[i] = static_cast<float>(factor * tanh_f64(static_cast<double>(job.a[i]) / factor));
 }
 
 void rope_row(const RopeJob& job) {

@@ -20,7 +20,8 @@
 //   Q6_K    zero 32; scale_j signed 8 bits
 //   IQ4_NL  code_w - zero = the table's value (-127..113)
 //   IQ4_XS  the same table; scale_j = 6-bit scale - 32
-//   MXFP4   code_w - zero = twice the E2M1 value (-12..12); d_w = 2^(e - 128), half the block's E8M0 scale
+//   MXFP4   code_w - zero = twice the E2M1 value (-12..12); d_w = 2^(e - 128), half the block's E8M0 scale;
+//           infinite where a value of the block, code times scale, is beyond f32 (e >= 253)
 //   Q2_K    scale_j and min_j are the nibbles of the scale byte
 // The largest |whole| is 128 * 32 * 127 * 256 < 2^28 (Q6_K), so no integer can overflow, whatever the bytes are.
 // Scales that are infinite or NaN give NaN or infinite outputs.

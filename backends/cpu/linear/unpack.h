@@ -76,8 +76,14 @@ struct Iq4Nl : BlockFormat<32, 18, Mins::none> {
 
 struct Mxfp4 : BlockFormat<32, 17, Mins::none> {
   static constexpr bool kHalfScale = false;
-  // 2^(e - 128); e = 0 and 1 are subnormal in f32.
+  // 2^(e - 128); e = 0 and 1 are subnormal in f32. Infinite if a value of the block is too large for an f32.
   static float scale(const uint8_t* b) {
+    if (b[0] >= 253) {
+      for (int i = 0; i < 32; ++i) {
+        const int code = kMxfp4Doubled[b[1 + i / 2] >> (i % 2 * 4) & 7];
+        if (code >= 1 << (256 - b[0])) return __builtin_inff();
+      }
+    }
     return bits_as<float>(b[0] < 2 ? 0x00200000u << b[0] : static_cast<uint32_t>(b[0] - 1) << 23);
   }
   static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
