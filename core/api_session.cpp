@@ -16,15 +16,18 @@ std::span<const T> list_of(const T* items, size_t count) {
 
 Status check_lists(const mote_session_options& options) {
   if (options.n_samplers > kMaxSamplerStages)
-    return Status::error(Code::invalid_argument, "n_samplers is {}; at most {} are allowed", options.n_samplers, kMaxSamplerStages);
+    return Status::error(Code::invalid_argument, "n_samplers is {}; at most {} are allowed", options.n_samplers,
+                         kMaxSamplerStages);
   if (options.n_logit_bias > kMaxLogitBias)
-    return Status::error(Code::invalid_argument, "n_logit_bias is {}; at most {} are allowed", options.n_logit_bias, kMaxLogitBias);
+    return Status::error(Code::invalid_argument, "n_logit_bias is {}; at most {} are allowed", options.n_logit_bias,
+                         kMaxLogitBias);
   if (options.n_stops > kMaxStops)
     return Status::error(Code::invalid_argument, "n_stops is {}; at most {} are allowed", options.n_stops, kMaxStops);
   const bool missing = (options.samplers == nullptr && options.n_samplers != 0) ||
                        (options.logit_bias == nullptr && options.n_logit_bias != 0) ||
                        (options.stops == nullptr && options.n_stops != 0);
-  if (missing) return Status::error(Code::invalid_argument, "samplers, logit_bias or stops is NULL with a count that is not 0");
+  if (missing)
+    return Status::error(Code::invalid_argument, "samplers, logit_bias or stops is NULL with a count that is not 0");
   return {};
 }
 
@@ -45,12 +48,14 @@ Status read_stops(const mote_session_options& options, std::span<std::string_vie
     if (options.stops[i] == nullptr) return Status::error(Code::invalid_argument, "stop text {} is NULL", i);
     stops[i] = options.stops[i];
     if (stops[i].empty() || stops[i].size() > kMaxStopBytes)
-      return Status::error(Code::invalid_argument, "stop text {} has {} bytes; 1 to {} are allowed", i, stops[i].size(), kMaxStopBytes);
+      return Status::error(Code::invalid_argument, "stop text {} has {} bytes; 1 to {} are allowed", i, stops[i].size(),
+                           kMaxStopBytes);
   }
   return {};
 }
 
-Status open_session(mote_model* model, const mote_session_options* given, const mote_memory& given_memory, mote_session** session) {
+Status open_session(mote_model* model, const mote_session_options* given, const mote_memory& given_memory,
+                    mote_session** session) {
   if (session == nullptr) return Status::error(Code::invalid_argument, "session is NULL");
   *session = nullptr;
   if (model == nullptr) return Status::error(Code::invalid_argument, "model is NULL");
@@ -70,8 +75,8 @@ Status open_session(mote_model* model, const mote_session_options* given, const 
   Arena arena(memory.data, memory.bytes);
   SessionBytes taken;
   mote_session* opened = nullptr;
-  const Status status = layout_session(model->plan, model->parts, model->tokenizer, model->config.context_length, options, arena, {},
-                                       &taken, &opened);
+  const Status status = layout_session(model->plan, model->parts, model->tokenizer, model->config.context_length,
+                                       options, arena, {}, &taken, &opened);
   if (!status.ok()) {
     release_memory(memory);
     return status;
@@ -93,38 +98,46 @@ Status sample_token(mote_session& session, int32_t* token) {
   const std::span<const float> logits = sequence.logits();
   if (logits.empty()) return Status::error(Code::wrong_state, "there are no logits to sample from; step first");
   if (sequence.full())
-    return Status::error(Code::context_full, "the context is full: all {} positions are used", sequence.history().size());
-  MOTE_ASSIGN_OR_RETURN(*token, session.sampler->sample(logits, sequence.history(), session.seed, sequence.stream_index()));
+    return Status::error(Code::context_full, "the context is full: all {} positions are used",
+                         sequence.history().size());
+  MOTE_ASSIGN_OR_RETURN(*token,
+                        session.sampler->sample(logits, sequence.history(), session.seed, sequence.stream_index()));
   return sequence.append(*token);
 }
 
-}  // namespace
+}   // namespace
 
 Result<SequenceOptions> read_sequence_options(const mote_session_options& options, uint32_t trained_context) {
   SequenceOptions out;
   SessionShape& shape = out.shape;
-  shape.context = options.context != 0 ? options.context : trained_context < kDefaultContext ? trained_context : kDefaultContext;
+  shape.context = options.context != 0                ? options.context
+                  : trained_context < kDefaultContext ? trained_context
+                                                      : kDefaultContext;
   if (shape.context > Config::kMaxContext)
-    return Status::error(Code::invalid_argument, "context is {}; at most {} are allowed", shape.context, Config::kMaxContext);
+    return Status::error(Code::invalid_argument, "context is {}; at most {} are allowed", shape.context,
+                         Config::kMaxContext);
   const uint32_t batch = options.max_batch != 0 ? options.max_batch : kDefaultBatch;
   shape.max_batch = batch < shape.context ? batch : shape.context;
   const uint32_t outputs = options.max_output_rows != 0 ? options.max_output_rows : 1;
   shape.max_outputs = outputs < shape.max_batch ? outputs : shape.max_batch;
   if (options.kv_type != MOTE_KV_F16 && options.kv_type != MOTE_KV_F32)
-    return Status::error(Code::invalid_argument, "kv_type is {}; it must be MOTE_KV_F16 or MOTE_KV_F32", options.kv_type);
+    return Status::error(Code::invalid_argument, "kv_type is {}; it must be MOTE_KV_F16 or MOTE_KV_F32",
+                         options.kv_type);
   shape.kv_type = options.kv_type == MOTE_KV_F16 ? KvType::f16 : KvType::f32;
   if (options.on_full != MOTE_ON_FULL_STOP && options.on_full != MOTE_ON_FULL_SLIDE)
-    return Status::error(Code::invalid_argument, "on_full is {}; it must be MOTE_ON_FULL_STOP or MOTE_ON_FULL_SLIDE", options.on_full);
+    return Status::error(Code::invalid_argument, "on_full is {}; it must be MOTE_ON_FULL_STOP or MOTE_ON_FULL_SLIDE",
+                         options.on_full);
   out.slide = options.on_full == MOTE_ON_FULL_SLIDE;
   out.keep = options.keep;
   if (out.slide && out.keep >= shape.context)
-    return Status::error(Code::invalid_argument, "keep is {}; it must be below the context of {}", out.keep, shape.context);
+    return Status::error(Code::invalid_argument, "keep is {}; it must be below the context of {}", out.keep,
+                         shape.context);
   return out;
 }
 
-Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer, uint32_t trained_context,
-                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch, SessionBytes* bytes,
-                      mote_session** session) {
+Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer,
+                      uint32_t trained_context, const mote_session_options& options, Arena& arena,
+                      std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session) {
   MOTE_RETURN_IF_ERROR(check_lists(options));
   MOTE_ASSIGN_OR_RETURN(const SequenceOptions sequence_options, read_sequence_options(options, trained_context));
   std::string_view stops[kMaxStops];
@@ -135,7 +148,8 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const
   StopMatcher* matcher = arena.create<StopMatcher>();
   bytes->tables_bytes = arena.used_bytes();
   Sampler measured;
-  (sampler != nullptr ? *sampler : measured).layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
+  (sampler != nullptr ? *sampler : measured)
+      .layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
   const std::span<TokenBias> biases = arena.take<TokenBias>(options.n_logit_bias);
   const uint64_t piece_bytes = tokenizer == nullptr ? 0 : tokenizer->longest_piece_bytes();
   const std::span<char> piece = arena.take<char>(piece_bytes);
@@ -152,7 +166,8 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const
     MOTE_RETURN_IF_ERROR(matcher->set({stops, options.n_stops}));
   }
 
-  MOTE_ASSIGN_OR_RETURN(Sequence* sequence, Sequence::create(plan, parts, sequence_options, arena, offset_scratch, &bytes->sequence));
+  MOTE_ASSIGN_OR_RETURN(Sequence * sequence,
+                        Sequence::create(plan, parts, sequence_options, arena, offset_scratch, &bytes->sequence));
   if (opened == nullptr) return {};
   opened->sequence = sequence;
   opened->sampler = sampler;
@@ -176,8 +191,8 @@ Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_
   filled.activation_bytes = sequence.activation_bytes;
   filled.sampler_bytes = bytes.sampler_bytes;
   filled.history_bytes = sequence.history_bytes;
-  filled.scratch_bytes = total_bytes - filled.tables_bytes - filled.plan_bytes - filled.state_bytes - filled.activation_bytes -
-                         filled.sampler_bytes - filled.history_bytes;
+  filled.scratch_bytes = total_bytes - filled.tables_bytes - filled.plan_bytes - filled.state_bytes -
+                         filled.activation_bytes - filled.sampler_bytes - filled.history_bytes;
   filled.device_bytes = sequence.footprint.device_bytes;
   filled.library_bytes = sequence.footprint.library_bytes;
   return write_struct(filled, "quote", quote);
@@ -188,14 +203,16 @@ Status next_token(mote_session& session, int32_t* token) {
   return sample_token(session, token);
 }
 
-}  // namespace mote
+}   // namespace mote
 
 extern "C" {
 
-mote_status mote_session_quote(mote_model* model, const mote_session_options* options, mote_quote* quote, mote_error* error) {
+mote_status mote_session_quote(mote_model* model, const mote_session_options* options, mote_quote* quote,
+                               mote_error* error) {
   using namespace mote;
   if (model == nullptr) return report(Status::error(Code::invalid_argument, "model is NULL"), error);
-  if (model->config.n_layers == 0) return report(Status::error(Code::wrong_state, "a vocabulary-only model has no sessions"), error);
+  if (model->config.n_layers == 0)
+    return report(Status::error(Code::wrong_state, "a vocabulary-only model has no sessions"), error);
   mote_session_options read;
   Status status = read_options(options, "mote_session_options", &read);
   if (!status.ok()) return report(status, error);
@@ -204,15 +221,15 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
   mote_session* none = nullptr;
   while (model->quote_lock.exchange(1, std::memory_order_acquire) != 0) {
   }
-  status = layout_session(model->plan, model->parts, model->tokenizer, model->config.context_length, read, arena, model->quote_offsets,
-                          &bytes, &none);
+  status = layout_session(model->plan, model->parts, model->tokenizer, model->config.context_length, read, arena,
+                          model->quote_offsets, &bytes, &none);
   model->quote_lock.store(0, std::memory_order_release);
   if (status.ok()) status = fill_session_quote(bytes, arena.used_bytes(), quote);
   return report(status, error);
 }
 
-mote_status mote_session_open(mote_model* model, const mote_session_options* options, mote_memory memory, mote_session** session,
-                              mote_error* error) {
+mote_status mote_session_open(mote_model* model, const mote_session_options* options, mote_memory memory,
+                              mote_session** session, mote_error* error) {
   return mote::report(mote::open_session(model, options, memory, session), error);
 }
 
@@ -243,7 +260,8 @@ mote_status mote_feed(mote_session* session, const int32_t* tokens, size_t n, si
   return report(status, error);
 }
 
-mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, size_t* reused, size_t* done, mote_error* error) {
+mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, size_t* reused, size_t* done,
+                        mote_error* error) {
   using namespace mote;
   size_t kept = 0, fed = 0;
   const SessionCall call(session);
@@ -258,8 +276,8 @@ mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, 
   return report(status, error);
 }
 
-mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n, mote_on_logits on_logits, void* user, size_t* done,
-                          mote_error* error) {
+mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n, mote_on_logits on_logits, void* user,
+                          size_t* done, mote_error* error) {
   using namespace mote;
   struct Receiver {
     mote_on_logits on_logits;
@@ -293,7 +311,8 @@ mote_status mote_logits(mote_session* session, const float** logits, size_t* n_v
   const SessionCall call(session);
   if (!call.status().ok()) return report(call.status(), error);
   const std::span<const float> found = session->sequence->logits();
-  if (logits == nullptr || n_vocab == nullptr) return report(Status::error(Code::invalid_argument, "logits or n_vocab is NULL"), error);
+  if (logits == nullptr || n_vocab == nullptr)
+    return report(Status::error(Code::invalid_argument, "logits or n_vocab is NULL"), error);
   if (found.empty()) return report(Status::error(Code::wrong_state, "there are no logits; step first"), error);
   *logits = found.data();
   *n_vocab = found.size();
@@ -349,8 +368,8 @@ mote_status mote_set_samplers(mote_session* session, const mote_session_options*
   Status status = read_options(options, "mote_session_options", &read);
   if (status.ok()) status = check_lists(read);
   if (status.ok() && read.n_logit_bias > session->biases.size())
-    status = Status::error(Code::invalid_argument, "n_logit_bias is {}; the session was opened with room for {}", read.n_logit_bias,
-                           session->biases.size());
+    status = Status::error(Code::invalid_argument, "n_logit_bias is {}; the session was opened with room for {}",
+                           read.n_logit_bias, session->biases.size());
   if (status.ok()) status = set_samplers(*session->sampler, read, session->biases);
   if (status.ok()) session->seed = read.seed;
   return report(status, error);
@@ -360,4 +379,4 @@ void mote_cancel(mote_session* session) {
   if (session != nullptr) session->sequence->cancel_flag().store(1, std::memory_order_relaxed);
 }
 
-}  // extern "C"
+}   // extern "C"

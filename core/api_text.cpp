@@ -9,13 +9,15 @@ namespace {
 Status need_tokenizer(const mote_model* model) {
   if (model == nullptr) return Status::error(Code::invalid_argument, "model is NULL");
   if (model->tokenizer == nullptr)
-    return Status::error(Code::unsupported, "the model has no tokenizer: there is no tokenizer.ggml.model in its metadata");
+    return Status::error(Code::unsupported,
+                         "the model has no tokenizer: there is no tokenizer.ggml.model in its metadata");
   return {};
 }
 
 Status check_output(const void* out, size_t capacity, const size_t* count, std::string_view what) {
   if (count == nullptr) return Status::error(Code::invalid_argument, "the count of {} is NULL", what);
-  if (out == nullptr && capacity != 0) return Status::error(Code::invalid_argument, "{} is NULL with a capacity of {}", what, capacity);
+  if (out == nullptr && capacity != 0)
+    return Status::error(Code::invalid_argument, "{} is NULL with a capacity of {}", what, capacity);
   return {};
 }
 
@@ -29,37 +31,45 @@ Status finish_output(uint64_t needed, size_t capacity, size_t* count, std::strin
 // Runs `encode(scratch)` with the caller's scratch; where there is none, first without any, then with what it asks for.
 template <class Encode>
 Result<Encoded> with_scratch(const mote_memory& given, uint64_t most_bytes, Encode encode) {
-  if (given.data != nullptr) return encode(std::span(static_cast<std::byte*>(given.data), static_cast<size_t>(given.bytes)));
+  if (given.data != nullptr)
+    return encode(std::span(static_cast<std::byte*>(given.data), static_cast<size_t>(given.bytes)));
   const Result<Encoded> plain = encode(std::span<std::byte>());
   if (plain.ok() || plain.status().code() != Code::buffer_too_small) return plain;
   void* pages = allocate_pages(most_bytes);
   if (pages == nullptr)
-    return Status::error(Code::out_of_memory, "this text needs {} bytes of working memory, which the platform does not give", most_bytes);
+    return Status::error(Code::out_of_memory,
+                         "this text needs {} bytes of working memory, which the platform does not give", most_bytes);
   const Result<Encoded> encoded = encode(std::span(static_cast<std::byte*>(pages), static_cast<size_t>(most_bytes)));
   free_pages(pages, most_bytes);
   return encoded;
 }
 
-Status tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags, const mote_memory& scratch,
-                int32_t* tokens, size_t capacity, size_t* n_tokens) {
+Status tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
+                const mote_memory& scratch, int32_t* tokens, size_t capacity, size_t* n_tokens) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
   MOTE_RETURN_IF_ERROR(check_output(tokens, capacity, n_tokens, "tokens"));
-  if (text == nullptr && text_bytes != 0) return Status::error(Code::invalid_argument, "text is NULL with text_bytes {}", text_bytes);
+  if (text == nullptr && text_bytes != 0)
+    return Status::error(Code::invalid_argument, "text is NULL with text_bytes {}", text_bytes);
   if ((flags & ~uint32_t{MOTE_ADD_SPECIAL | MOTE_PARSE_SPECIAL}) != 0)
-    return Status::error(Code::invalid_argument, "flags is {}; known are MOTE_ADD_SPECIAL and MOTE_PARSE_SPECIAL", flags);
+    return Status::error(Code::invalid_argument, "flags is {}; known are MOTE_ADD_SPECIAL and MOTE_PARSE_SPECIAL",
+                         flags);
   const Tokenizer& tokenizer = *model->tokenizer;
   const TextPart part{{text == nullptr ? "" : text, text_bytes}, (flags & MOTE_PARSE_SPECIAL) != 0};
-  MOTE_ASSIGN_OR_RETURN(const Encoded encoded, with_scratch(scratch, tokenizer.scratch_bytes(part.text), [&](std::span<std::byte> bytes) {
+  MOTE_ASSIGN_OR_RETURN(const Encoded encoded,
+                        with_scratch(scratch, tokenizer.scratch_bytes(part.text), [&](std::span<std::byte> bytes) {
                           return tokenizer.encode(part, (flags & MOTE_ADD_SPECIAL) != 0, {tokens, capacity}, bytes);
                         }));
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");
 }
 
-Status detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text, size_t capacity, size_t* n_bytes) {
+Status detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text, size_t capacity,
+                  size_t* n_bytes) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
   MOTE_RETURN_IF_ERROR(check_output(text, capacity, n_bytes, "text bytes"));
-  if (tokens == nullptr && n_tokens != 0) return Status::error(Code::invalid_argument, "tokens is NULL with n_tokens {}", n_tokens);
-  MOTE_ASSIGN_OR_RETURN(const uint64_t needed, model->tokenizer->detokenize({tokens, n_tokens}, true, {text, capacity}));
+  if (tokens == nullptr && n_tokens != 0)
+    return Status::error(Code::invalid_argument, "tokens is NULL with n_tokens {}", n_tokens);
+  MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
+                        model->tokenizer->detokenize({tokens, n_tokens}, true, {text, capacity}));
   return finish_output(needed, capacity, n_bytes, "text bytes");
 }
 
@@ -77,7 +87,8 @@ struct Conversation {
 Status read_conversation(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
                          Conversation* conversation) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
-  if (messages == nullptr && n_messages != 0) return Status::error(Code::invalid_argument, "messages is NULL with n_messages {}", n_messages);
+  if (messages == nullptr && n_messages != 0)
+    return Status::error(Code::invalid_argument, "messages is NULL with n_messages {}", n_messages);
   if (n_messages > kMaxMessages)
     return Status::error(Code::invalid_argument, "n_messages is {}; at most {} are allowed", n_messages, kMaxMessages);
   if (format == nullptr) {
@@ -89,7 +100,8 @@ Status read_conversation(const mote_model* model, const char* format, const mote
     const mote_message& message = messages[i];
     if (message.role == nullptr || (message.content == nullptr && message.content_bytes != 0))
       return Status::error(Code::invalid_argument, "message {} has a role or content that is NULL", i);
-    conversation->messages[i] = {message.role, {message.content == nullptr ? "" : message.content, message.content_bytes}};
+    conversation->messages[i] = {message.role,
+                                 {message.content == nullptr ? "" : message.content, message.content_bytes}};
     conversation->text_bytes += message.content_bytes;
   }
   conversation->count = n_messages;
@@ -108,14 +120,16 @@ Status chat_text(const mote_model* model, const char* format, const mote_message
 }
 
 Status chat_tokens(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                   bool add_generation_prompt, const mote_memory& scratch, int32_t* tokens, size_t capacity, size_t* n_tokens) {
+                   bool add_generation_prompt, const mote_memory& scratch, int32_t* tokens, size_t capacity,
+                   size_t* n_tokens) {
   MOTE_RETURN_IF_ERROR(check_output(tokens, capacity, n_tokens, "tokens"));
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   const Tokenizer& tokenizer = *model->tokenizer;
   const uint64_t most_bytes = tokenizer.chat_scratch_bytes(conversation.count, conversation.text_bytes);
   MOTE_ASSIGN_OR_RETURN(const Encoded encoded, with_scratch(scratch, most_bytes, [&](std::span<std::byte> bytes) {
-                          return tokenizer.chat_tokens(*conversation.format, {conversation.messages, conversation.count},
+                          return tokenizer.chat_tokens(*conversation.format,
+                                                       {conversation.messages, conversation.count},
                                                        add_generation_prompt, {}, {tokens, capacity}, bytes);
                         }));
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");
@@ -167,7 +181,7 @@ void give_text(const mote_session& session, mote_text* text) {
   text->finish = session.finish;
 }
 
-}  // namespace
+}   // namespace
 
 void begin_text(mote_session& session) {
   session.stream = TextStream();
@@ -187,12 +201,12 @@ void fill_tokenizer_info(const mote_model& model, mote_model_info* info) {
   info->chat_format = format.ok() ? format.value()->name.data() : nullptr;
 }
 
-}  // namespace mote
+}   // namespace mote
 
 extern "C" {
 
-mote_status mote_tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags, mote_memory scratch,
-                          int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error) {
+mote_status mote_tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
+                          mote_memory scratch, int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error) {
   return mote::report(mote::tokenize(model, text, text_bytes, flags, scratch, tokens, capacity, n_tokens), error);
 }
 
@@ -200,8 +214,8 @@ uint64_t mote_tokenize_scratch_bytes(const mote_model* model, size_t text_bytes)
   return model == nullptr || model->tokenizer == nullptr ? 0 : model->tokenizer->scratch_bytes(text_bytes);
 }
 
-mote_status mote_detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text, size_t capacity,
-                            size_t* n_bytes, mote_error* error) {
+mote_status mote_detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text,
+                            size_t capacity, size_t* n_bytes, mote_error* error) {
   return mote::report(mote::detokenize(model, tokens, n_tokens, text, capacity, n_bytes), error);
 }
 
@@ -214,15 +228,17 @@ int32_t mote_end_token(const mote_model* model, uint32_t index) {
 }
 
 mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                           int32_t add_generation_prompt, char* text, size_t capacity, size_t* n_bytes, mote_error* error) {
+                           int32_t add_generation_prompt, char* text, size_t capacity, size_t* n_bytes,
+                           mote_error* error) {
   return mote::report(
       mote::chat_text(model, format, messages, n_messages, add_generation_prompt != 0, text, capacity, n_bytes), error);
 }
 
-mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                             int32_t add_generation_prompt, mote_memory scratch, int32_t* tokens, size_t capacity, size_t* n_tokens,
-                             mote_error* error) {
-  return mote::report(mote::chat_tokens(model, format, messages, n_messages, add_generation_prompt != 0, scratch, tokens, capacity, n_tokens),
+mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
+                             size_t n_messages, int32_t add_generation_prompt, mote_memory scratch, int32_t* tokens,
+                             size_t capacity, size_t* n_tokens, mote_error* error) {
+  return mote::report(mote::chat_tokens(model, format, messages, n_messages, add_generation_prompt != 0, scratch,
+                                        tokens, capacity, n_tokens),
                       error);
 }
 
@@ -256,4 +272,4 @@ mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* 
   return MOTE_OK;
 }
 
-}  // extern "C"
+}   // extern "C"

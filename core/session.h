@@ -19,9 +19,9 @@ struct mote_session {
   // The text that mote_text_next builds; see api_text.cpp.
   mote::TextStream stream;
   mote::StopMatcher* stops = nullptr;
-  std::span<char> piece;               // one token's bytes
-  std::span<char> characters;          // whole characters that the stream lets go of for it
-  std::span<char> text;                // what the stop strings let go of
+  std::span<char> piece;        // one token's bytes
+  std::span<char> characters;   // whole characters that the stream lets go of for it
+  std::span<char> text;         // what the stop strings let go of
   mote_finish finish = MOTE_FINISH_NONE;
 };
 
@@ -54,4 +54,4 @@ Status next_token(mote_session& session, int32_t* token);
 // A new text begins: nothing is held back from the old one.
 void begin_text(mote_session& session);
 
-}  // namespace mote
+}   // namespace mote

@@ -101,8 +101,8 @@ static inline float exp_f32(float x) {
   return static_cast<float>(p * __builtin_bit_cast(double, power));
 }
 
-// e^x for softmax over a whole vocabulary: relative error below 4e-16 for -708 <= x <= 709; 0 below that and for a
-// NaN; exactly 1 at 0.
+// e^x for softmax over a whole vocabulary: relative error below 4e-16 for -708 <= x <= 709; 0 below that; exactly
+// 1 at 0. Not for a NaN.
 static inline double exp_lane_f64(double x) {
   constexpr double kMagic = 6755399441055744.0;   // 2^52 + 2^51
   const double shifted = x * 0x1.71547652b82fep+0 + kMagic;
@@ -123,7 +123,7 @@ static inline double exp_lane_f64(double x) {
   p = p * (r * r) + r;
   p = 1.0 + p;
   const uint64_t exponent = __builtin_bit_cast(uint64_t, shifted) << 52;
-  const uint64_t keep = x >= -708.0 ? ~uint64_t{0} : 0;
+  const uint64_t keep = (__builtin_bit_cast(uint64_t, x + 708.0) >> 63) - 1;   // 0 where x + 708 is negative
   return __builtin_bit_cast(double, (__builtin_bit_cast(uint64_t, p) + exponent) & keep);
 }
 

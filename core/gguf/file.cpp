@@ -96,10 +96,10 @@ Status walk_array(HeaderReader& reader, std::string_view key) {
 
 struct TensorRow {
   std::string_view name;
-  uint32_t n_dimensions;
-  uint64_t dimensions[Tensor::kMaxDimensions];
-  uint32_t format_number;
-  uint64_t offset;   // from the start of the tensor data
+  uint32_t n_dimensions = 0;
+  uint64_t dimensions[Tensor::kMaxDimensions] = {};
+  uint32_t format_number = 0;
+  uint64_t offset = 0;   // from the start of the tensor data
 };
 
 Status read_row(HeaderReader& reader, uint64_t index, uint64_t count, TensorRow* row) {

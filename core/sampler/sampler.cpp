@@ -168,9 +168,10 @@ void Sampler::run(const SamplerStage& stage, std::span<const int32_t> history) {
 int32_t Sampler::draw(uint64_t seed, uint64_t position) const {
   if (count_ == 0) return -1;
   const double target = philox_uniform(seed, position) * sum_;
-  const auto distance = [&](uint32_t i) { return largest_ - score_[i]; };
-  const Crossing crossing =
-      find_crossing(count_, target, Passes::above, distance, [&](uint32_t i) { return exp_lane_f64(-distance(i)); });
+  const double* score = score_.data();
+  const auto distance = [score, largest = largest_](uint32_t i) { return largest - score[i]; };
+  const Crossing crossing = find_crossing(count_, target, Passes::above, distance,
+                                          [distance](uint32_t i) { return exp_lane_f64(-distance(i)); });
   uint32_t rank = 0;
   for (uint32_t i = 0; i < count_; ++i)
     if (distance(i) == crossing.key && rank++ == crossing.rank) return token_[i];
@@ -180,7 +181,8 @@ int32_t Sampler::draw(uint64_t seed, uint64_t position) const {
 uint32_t Sampler::candidates(std::span<Candidate> out) const {
   const auto wanted = static_cast<uint32_t>(std::min<size_t>(out.size(), count_));
   if (wanted == 0) return 0;
-  const auto distance = [&](uint32_t i) { return largest_ - score_[i]; };
+  const double* score = score_.data();
+  const auto distance = [score, largest = largest_](uint32_t i) { return largest - score[i]; };
   // The first `wanted` by (distance, id): all nearer than the last of them, and of its equals as many as fit.
   const Crossing last =
       find_crossing(count_, static_cast<double>(wanted), Passes::at_or_above, distance, [](uint32_t) { return 1.0; });

@@ -111,10 +111,10 @@ class Sampler {
   template <class Keep>
   void keep_if(Keep keep);
   void keep_only(uint32_t index);
-  uint32_t best() const;                 // index of the largest score, lowest id among equals
-  uint32_t find(int32_t token) const;    // index of a candidate, or kNotThere
-  double weight_sum();                   // sets largest_ and returns the sum of the weights
-  double weight(uint32_t index) const;   // e^(score - largest_)
+  uint32_t best() const;                // index of the largest score, lowest id among equals
+  uint32_t find(int32_t token) const;   // index of a candidate, or kNotThere
+  double weight_sum();                  // sets largest_ and returns the sum of the weights
+  void keep_weights(double least);
 
   void temperature(double value);
   void top_k(int32_t k);

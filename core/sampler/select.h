@@ -49,6 +49,29 @@ class Binning {
   double lowest_, zoom_, scale_;
 };
 
+// Counts an element into its bin, unless its weight is 0.
+inline void put(Bin (&bins)[kBins], const Binning& binning, double key, double weight) {
+  if (weight == 0) return;
+  Bin& bin = bins[binning.bin(key)];
+  if (bin.count++ == 0) bin.lowest = bin.highest = key;
+  bin.lowest = std::min(bin.lowest, key), bin.highest = std::max(bin.highest, key);
+  bin.weight += weight;
+}
+
+// All elements. Keys and weights (which may be exponentials) are made in runs that a compiler can vectorise.
+template <class Key, class Weight>
+void put_all(Bin (&bins)[kBins], const Binning& binning, uint32_t count, Key key, Weight weight) {
+  constexpr uint32_t kRun = 64;
+  double keys[kRun], weights[kRun];
+  uint32_t i = 0;
+  for (; i + kRun <= count; i += kRun) {
+    for (uint32_t j = 0; j < kRun; ++j) keys[j] = key(i + j);
+    for (uint32_t j = 0; j < kRun; ++j) weights[j] = weight(i + j);
+    for (uint32_t j = 0; j < kRun; ++j) put(bins, binning, keys[j], weights[j]);
+  }
+  for (; i < count; ++i) put(bins, binning, key(i), weight(i));
+}
+
 // The elements of one key, any number of them.
 template <class Key, class Weight>
 Crossing cross_equal(uint32_t count, double target, Passes how, Key key, Weight weight, double wanted, double sum) {
@@ -105,15 +128,11 @@ Crossing find_crossing(uint32_t count, double target, Passes how, Key key, Weigh
     Bin bins[kBins];
     for (Bin& bin : bins) bin = {0, 0, 0, 0};
     const Binning binning(lowest, highest);
-    for (uint32_t i = 0; i < count; ++i) {
-      const double k = key(i);
-      if (k < lowest || k > highest) continue;
-      const double w = weight(i);
-      if (w == 0) continue;
-      Bin& bin = bins[binning.bin(k)];
-      if (bin.count++ == 0) bin.lowest = bin.highest = k;
-      bin.lowest = std::min(bin.lowest, k), bin.highest = std::max(bin.highest, k);
-      bin.weight += w;
+    if (left == count) {
+      put_all(bins, binning, count, key, weight);
+    } else {
+      for (uint32_t i = 0; i < count; ++i)
+        if (const double k = key(i); k >= lowest && k <= highest) put(bins, binning, k, weight(i));
     }
     uint32_t chosen = 0;
     double sum = before;

@@ -52,13 +52,32 @@ uint32_t Sampler::find(int32_t token) const {
   return at == candidates.end() || *at != token ? kNotThere : static_cast<uint32_t>(at - candidates.begin());
 }
 
-double Sampler::weight(uint32_t index) const { return exp_lane_f64(score_[index] - largest_); }
-
+// Sets largest_. Weights are e^(score - largest_), made in runs that a compiler can vectorise; the sum is taken in
+// rising order all the same.
 double Sampler::weight_sum() {
+  constexpr uint32_t kRun = 64;
   largest_ = score_[best()];
-  double sum = 0;
-  for (uint32_t i = 0; i < count_; ++i) sum += weight(i);
+  const double largest = largest_;
+  const double* score = score_.data();
+  double weights[kRun], sum = 0;
+  uint32_t i = 0;
+  for (; i + kRun <= count_; i += kRun) {
+    for (uint32_t j = 0; j < kRun; ++j) weights[j] = exp_lane_f64(score[i + j] - largest);
+    for (const double weight : weights) sum += weight;
+  }
+  for (; i < count_; ++i) sum += exp_lane_f64(score[i] - largest);
   return sum;
+}
+
+// Keeps weights of at least `least`, and the largest. The exponential is only asked for where its logarithm leaves
+// a doubt.
+void Sampler::keep_weights(double least) {
+  const double border = log_f64(least);
+  keep_if([&](uint32_t i) {
+    const double d = score_[i] - largest_;
+    if (d < border - 1e-6) return d == 0;
+    return d > border + 1e-6 || d == 0 || exp_lane_f64(d) >= least;
+  });
 }
 
 // ---------------------------------------------------------------- stages that cut
@@ -74,10 +93,11 @@ void Sampler::top_k(int32_t k) {
 void Sampler::top_p(double p) {
   if (p >= 1) return;
   const double sum = weight_sum();
-  const auto closeness = [&](uint32_t i) { return score_[i] - largest_; };
+  const double* score = score_.data();
+  const auto closeness = [score, largest = largest_](uint32_t i) { return score[i] - largest; };
+  const auto weight = [closeness](uint32_t i) { return exp_lane_f64(closeness(i)); };
   // From the least probable up: the first with which the running sum is above 1 - p stays.
-  const Crossing first =
-      find_crossing(count_, (1.0 - p) * sum, Passes::above, closeness, [&](uint32_t i) { return weight(i); });
+  const Crossing first = find_crossing(count_, (1.0 - p) * sum, Passes::above, closeness, weight);
   uint32_t equal = 0;
   for (uint32_t i = 0; i < count_; ++i) equal += closeness(i) == first.key ? 1 : 0;
   // Among the equals at the border the highest ids go.
@@ -94,45 +114,38 @@ void Sampler::top_p(double p) {
 void Sampler::min_p(double p) {
   if (p <= 0) return;
   largest_ = score_[best()];
-  // The exponential is only asked for where the logarithm leaves a doubt.
-  const double border = log_f64(p);
-  keep_if([&](uint32_t i) {
-    const double d = score_[i] - largest_;
-    if (d < border - 1e-6) return false;
-    return d > border + 1e-6 || exp_lane_f64(d) >= p;
-  });
+  keep_weights(p);
 }
 
 // In nats, of the candidates as they are; `sum` is that of their weights.
 double Sampler::entropy(double sum) const {
   double mean = 0;
-  for (uint32_t i = 0; i < count_; ++i) mean += weight(i) * (largest_ - score_[i]);
+  for (uint32_t i = 0; i < count_; ++i) mean += exp_lane_f64(score_[i] - largest_) * (largest_ - score_[i]);
   return mean / sum + log_f64(sum);
 }
 
 void Sampler::typical_p(double mass) {
   if (mass >= 1) return;
   const double sum = weight_sum(), log_sum = log_f64(sum), mean = entropy(sum);
-  const auto oddness = [&](uint32_t i) {
-    const double difference = (largest_ - score_[i]) + log_sum - mean;
+  const double* score = score_.data();
+  const auto weight = [score, largest = largest_](uint32_t i) { return exp_lane_f64(score[i] - largest); };
+  const auto oddness = [score, log_sum, mean, largest = largest_](uint32_t i) {
+    const double difference = (largest - score[i]) + log_sum - mean;
     return difference < 0 ? -difference : difference;
   };
-  const Crossing last =
-      find_crossing(count_, mass * sum, Passes::at_or_above, oddness, [&](uint32_t i) { return weight(i); });
+  const Crossing last = find_crossing(count_, mass * sum, Passes::at_or_above, oddness, weight);
   keep_if([&](uint32_t i) { return oddness(i) <= last.key; });
 }
 
 void Sampler::epsilon(double limit) {
   if (limit <= 0) return;
-  const double least = limit * weight_sum();
-  keep_if([&](uint32_t i) { return score_[i] == largest_ || weight(i) >= least; });
+  keep_weights(limit * weight_sum());
 }
 
 void Sampler::eta(double limit) {
   if (limit <= 0) return;
   const double sum = weight_sum();
-  const double least = std::min(limit, sqrt_f64(limit) * exp_f64(-entropy(sum))) * sum;
-  keep_if([&](uint32_t i) { return score_[i] == largest_ || weight(i) >= least; });
+  keep_weights(std::min(limit, sqrt_f64(limit) * exp_f64(-entropy(sum))) * sum);
 }
 
 // ---------------------------------------------------------------- stages that change scores or ban

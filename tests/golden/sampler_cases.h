@@ -85,7 +85,10 @@ inline SamplerInputs read_sampler_inputs(const std::string& folder) {
   SamplerInputs result;
   std::ifstream inputs(folder + "/inputs.json"), cases(folder + "/cases.jsonl");
   if (!inputs || !cases) throw std::runtime_error("inputs.json or cases.jsonl is not in " + folder);
-  const auto all = nlohmann::json::parse(inputs);
+  // Python writes -Infinity, which is no JSON.
+  std::string text((std::istreambuf_iterator<char>(inputs)), {});
+  for (size_t at = 0; (at = text.find("-Infinity", at)) != std::string::npos;) text.replace(at, 9, "\"-inf\"");
+  const auto all = nlohmann::json::parse(text);
   for (const auto& [name, input] : all.at("inputs").items()) {
     std::vector<float>& logits = result.logits[name];
     if (input.contains("generator")) {

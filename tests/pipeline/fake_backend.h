@@ -17,8 +17,8 @@ struct FakeExecutor final : Executor {
   std::vector<Run> runs;
   std::vector<uint32_t> truncations;
   uint32_t n_committed = 0, n_discarded = 0;
-  uint32_t fail_run_at = UINT32_MAX;      // the run of this number fails
-  bool refuses_truncate = false;          // like a ring that no longer holds the window
+  uint32_t fail_run_at = UINT32_MAX;   // the run of this number fails
+  bool refuses_truncate = false;       // like a ring that no longer holds the window
   std::atomic<uint32_t>* cancel_during_run = nullptr;
   Value logits;
   ValueMemory values;
@@ -99,11 +99,13 @@ inline void build_small(PlanBuilder& b, uint32_t n_layers = 2, uint32_t d = 32, 
     State past = b.append(b.kv_state(d / 8, 8, 8), k, b.linear(h, fake_matrix(d, d)));
     x = b.add(x, b.linear(b.causal_attention(q, past, {d / 8, 1, 0}), fake_matrix(d, d)));
     h = b.rms_norm(x, {nullptr, d}, 1e-5f);
-    x = b.add(x, b.linear(b.gate(b.linear(h, fake_matrix(3 * d, d)), b.linear(h, fake_matrix(3 * d, d)), Activation::silu),
-                          fake_matrix(d, 3 * d)));
+    x = b.add(x,
+              b.linear(b.gate(b.linear(h, fake_matrix(3 * d, d)), b.linear(h, fake_matrix(3 * d, d)), Activation::silu),
+                       fake_matrix(d, 3 * d)));
   }
   b.leave_layers();
-  static_cast<void>(b.logits(b.linear(b.rms_norm(b.take_wanted_rows(x), {nullptr, d}, 1e-5f), fake_matrix(n_vocab, d))).ok());
+  static_cast<void>(
+      b.logits(b.linear(b.rms_norm(b.take_wanted_rows(x), {nullptr, d}, 1e-5f), fake_matrix(n_vocab, d))).ok());
 }
 
-}  // namespace mote::test
+}   // namespace mote::test

@@ -19,7 +19,7 @@ struct Memory {
   }
 };
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("The first backend in the order that supports a step gets it, in whole runs", "[pipeline][placement]") {
   FakeBackend first("first"), second("second");

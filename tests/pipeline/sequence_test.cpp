@@ -20,7 +20,8 @@ struct Fixture {
   std::vector<std::byte> memory;
   Sequence* sequence = nullptr;
 
-  explicit Fixture(uint32_t context, uint32_t max_batch = 4, bool slide = false, uint32_t keep = 0, uint32_t max_outputs = 1) {
+  explicit Fixture(uint32_t context, uint32_t max_batch = 4, bool slide = false, uint32_t keep = 0,
+                   uint32_t max_outputs = 1) {
     SequenceOptions options;
     options.shape = {max_batch, max_outputs, context, KvType::f32};
     options.slide = slide;
@@ -39,9 +40,7 @@ struct Fixture {
     sequence = created.value();
   }
 
-  Status feed(std::vector<int32_t> tokens) {
-    return sequence->feed(tokens, &done);
-  }
+  Status feed(std::vector<int32_t> tokens) { return sequence->feed(tokens, &done); }
   std::vector<int32_t> history() const { return {sequence->history().begin(), sequence->history().end()}; }
   size_t done = 0;
 };
@@ -52,7 +51,7 @@ std::vector<int32_t> counting(int32_t first, int32_t count) {
   return tokens;
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("A feed is cut into batches and leaves its last token pending", "[pipeline][sequence]") {
   Fixture f(32, 4);
@@ -81,8 +80,8 @@ TEST_CASE("What does not fit is refused before any work, with both counts", "[pi
   const Status refused = f.feed({5});
   CHECK(refused.code() == Code::context_full);
   CHECK(f.done == 0);
-  CHECK(refused.message() == "1 tokens do not fit behind the " + std::to_string(context) + " that stay in a context of " +
-                                 std::to_string(context));
+  CHECK(refused.message() == "1 tokens do not fit behind the " + std::to_string(context) +
+                                 " that stay in a context of " + std::to_string(context));
   CHECK(f.backend.executor.runs.size() == runs);
   CHECK(f.history() == counting(1, fits));
   CHECK(f.sequence->step().ok());

@@ -20,7 +20,8 @@ uint64_t bytes_of(const ValueInfo& value, const SessionShape& shape) {
 
 // "" or what is wrong: two Values that are needed at one time and share bytes, or one that sticks out of the block. The
 // output of an in-place step may share the bytes of its first input exactly.
-std::string find_overlap(const Plan& plan, const SessionShape& shape, std::span<const uint64_t> offsets, uint64_t total) {
+std::string find_overlap(const Plan& plan, const SessionShape& shape, std::span<const uint64_t> offsets,
+                         uint64_t total) {
   for (size_t a = 0; a < plan.values.size(); ++a) {
     if (offsets[a] == ValueMemory::kNowhere) continue;
     if (offsets[a] + bytes_of(plan.values[a], shape) > total) return "Value " + std::to_string(a) + " sticks out";
@@ -47,9 +48,15 @@ void build_random(PlanBuilder& b, uint32_t seed) {
     const Value x = alive[random() % alive.size()];
     Value made;
     switch (random() % 4) {
-      case 0: made = b.linear(x, fake_matrix(16 * (1 + random() % 4), x.columns)); break;
-      case 1: made = b.scale(x, 2); break;
-      case 2: made = b.add(x, x); break;
+      case 0:
+        made = b.linear(x, fake_matrix(16 * (1 + random() % 4), x.columns));
+        break;
+      case 1:
+        made = b.scale(x, 2);
+        break;
+      case 2:
+        made = b.add(x, x);
+        break;
       default: {
         Value other = b.linear(alive[random() % alive.size()], fake_matrix(x.columns, alive.back().columns));
         made = other.exists() && other.columns == x.columns ? b.gate(x, other, Activation::relu) : b.scale(x, 1);
@@ -61,7 +68,7 @@ void build_random(PlanBuilder& b, uint32_t seed) {
   static_cast<void>(b.logits(b.take_wanted_rows(alive.back())).ok());
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("Values that are needed at one time never share bytes", "[pipeline][planner]") {
   FakeBackend backend("fake");

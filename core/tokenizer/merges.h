@@ -1,0 +1,41 @@
+// The merges of byte-level BPE (tokenizer.ggml.merges): which two pieces become which, and how early.
+// Memory, per merge: 12 bytes and 8 to 16 of hash slots.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "core/tokenizer/vocabulary.h"
+
+namespace mote {
+
+class MergeTable {
+ public:
+  struct Merge {
+    uint32_t left, right, result;   // ids
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // Each merge must name pieces of the vocabulary, and so must what it makes. While the arena measures, only sizes
+  // come out.
+  Status open(const gguf::File& file, const Vocabulary& vocabulary, Arena& arena);
+
+  // The number of the merge of these two, the earliest being 0; kNone: they do not merge.
+  uint32_t rank(uint32_t left, uint32_t right) const {
+    return static_cast<uint32_t>(index_.find(hash(left, right), [&](uint32_t i) {
+      return merges_[i].left == left && merges_[i].right == right;
+    }));
+  }
+  const Merge& operator[](uint32_t rank) const { return merges_[rank]; }
+
+ private:
+  static uint64_t hash(uint32_t left, uint32_t right) {
+    uint64_t x = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return x ^ x >> 29;
+  }
+
+  std::span<Merge> merges_;
+  SlotTable index_;
+};
+
+}  // namespace mote
