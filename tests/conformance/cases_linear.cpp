@@ -11,6 +11,8 @@
 //                    a weight is a difference of a scaled code and a min, each rounded apart.
 //                    The roundings of random x are independent and even: each has the deviation |w| largest / 127 /
 //                    sqrt(12), and their squares add up.
+//   exact codes      a row of x of whole numbers, 127 the largest in each block, loses nothing in 8 bits: a = 0. What
+//                    the noise of 8 bits would hide, such as the last bit of one sub-scale, shows.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -24,7 +26,7 @@ namespace {
 constexpr double u = kRounding;
 
 // The part of a limit that comes from one row of weights and one of x.
-double dot_limit(const float* w, const float* x, size_t columns, uint32_t block) {
+double dot_limit(const float* w, const float* x, size_t columns, uint32_t block, bool exact_codes) {
   if (block == 0) {
     double magnitude = 0;
     for (size_t k = 0; k < columns; ++k) magnitude += std::abs(double{w[k]} * x[k]);
@@ -40,13 +42,13 @@ double dot_limit(const float* w, const float* x, size_t columns, uint32_t block)
       sum_w += std::abs(double{w[k]});
       sum_wx += std::abs(double{w[k]} * x[k]);
     }
-    eight_bits += largest_x < 0x1p-100 ? sum_wx : largest_x / 254 * (1 + 0x1p-10) * sum_w;
+    if (!exact_codes) eight_bits += largest_x < 0x1p-100 ? sum_wx : largest_x / 254 * (1 + 0x1p-10) * sum_w;
     rounding += 4 * largest_w * sum_x;
   }
   return eight_bits + (static_cast<double>(columns) / block + 10) * 2 * u * rounding;
 }
 
-std::vector<double> linear_limit(const Case& self, const std::vector<float>& expected) {
+std::vector<double> limits_of(const Case& self, const std::vector<float>& expected, bool exact_codes) {
   const Matrix& matrix = self.plan.steps[0].matrix;
   const std::vector<float>& x = self.input(0);
   const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, self.plan.matrices.at(0));
@@ -55,10 +57,17 @@ std::vector<double> linear_limit(const Case& self, const std::vector<float>& exp
   for (size_t i = 0; i < limits.size(); ++i) {
     const size_t row = i / matrix.rows, out = i % matrix.rows;
     const double bias = self.plan.biases.empty() ? 0 : std::abs(double{self.plan.biases.at(0)[out]});
-    limits[i] = dot_limit(&w[out * matrix.columns], &x[row * matrix.columns], matrix.columns, block) +
+    limits[i] = dot_limit(&w[out * matrix.columns], &x[row * matrix.columns], matrix.columns, block, exact_codes) +
                 u * (std::abs(double{expected[i]}) + bias) + 0x1p-149;
   }
   return limits;
+}
+
+std::vector<double> linear_limit(const Case& self, const std::vector<float>& expected) {
+  return limits_of(self, expected, false);
+}
+std::vector<double> exact_codes_limit(const Case& self, const std::vector<float>& expected) {
+  return limits_of(self, expected, true);
 }
 
 std::vector<double> linear_deviation(const Case& self, const std::vector<float>& expected) {
@@ -134,6 +143,11 @@ std::vector<Case> linear_cases() {
     }
     cases.push_back(linear_case(format, {5, 9, elements ? 70U : 3U, true}, random));
     make_x_hard(cases.back(), random);
+    if (elements) continue;
+    for (const Shape& shape : {Shape{1, 17, 3, false}, {6, 5, 9, true}, {17, 3, 2, false}}) {
+      cases.push_back(linear_case(format, shape, random));
+      make_x_exact(cases.back(), random);
+    }
   }
   // On the rows whose outputs are wanted, as the last layer does it.
   Case outputs =

@@ -132,7 +132,7 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
   std::string wrong;
   size_t ran = 0;
   for (const Op op : kOps) {
-    const Case made = std::move(conformance_cases(op)[0]);
+    const Case made = std::move(conformance_cases(op).at(0));
     for (const BackendEntry& entry : built_in_backends()) {
       Rig rig(entry, made, {});
       if (!rig.supported()) continue;
