@@ -28,6 +28,18 @@ class MergeTable {
   const Merge& operator[](uint32_t rank) const { return merges_[rank]; }
 
  private:
+  // Lines of the file on their way into the table.
+  struct Line {
+    std::string_view text;
+    size_t blank;                // where the right piece is parted from the left
+    uint64_t left_hash, right_hash;
+    std::string_view left() const { return text.substr(0, blank); }
+    std::string_view right() const { return text.substr(blank + 1); }
+  };
+  Status read_line(std::string_view text, uint32_t rank, const Vocabulary& vocabulary, Line* line) const;
+  Status resolve(const Line& line, uint32_t rank, const Vocabulary& vocabulary, uint32_t* expected);
+  Status insert(uint32_t rank, const Vocabulary& vocabulary);
+
   static uint64_t hash(uint32_t left, uint32_t right) {
     uint64_t x = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;

@@ -119,8 +119,10 @@ void Vocabulary::collect_specials() {
   std::sort(specials_.begin(), specials_.end(), [&](const Special& a, const Special& b) { return text(a) < text(b); });
 }
 
-int32_t Vocabulary::find(std::string_view text) const {
-  return find(hash_of(text, spells_spaces()), [&](std::string_view piece) { return same_spelling(piece, text, spells_spaces()); });
+uint64_t Vocabulary::hash(std::string_view text) const { return hash_of(text, spells_spaces()); }
+
+int32_t Vocabulary::find(std::string_view text, uint64_t hash) const {
+  return find(hash, [&](std::string_view piece) { return same_spelling(piece, text, spells_spaces()); });
 }
 
 Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t control_bytes, bool user_defined, uint64_t* steps) const {
