@@ -35,12 +35,14 @@ mote_status report(const Status& status, mote_error* error);
 template <class Options>
 Status read_options(const Options* given, std::string_view what, Options* options) {
   *options = Options{};
+  options->struct_bytes = sizeof(Options);
   if (given == nullptr) return {};
   if (given->struct_bytes < sizeof(size_t) || given->struct_bytes > 4096)
     return Status::error(Code::invalid_argument, "{}.struct_bytes is {}; it must be the size of the struct", what,
                          given->struct_bytes);
   __builtin_memcpy(static_cast<void*>(options), static_cast<const void*>(given),
                    given->struct_bytes < sizeof(Options) ? given->struct_bytes : sizeof(Options));
+  options->struct_bytes = sizeof(Options);   // from here on it is this version's struct, whatever came in
   return {};
 }
 
