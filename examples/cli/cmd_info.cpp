@@ -1,5 +1,6 @@
 // mote info: what a GGUF file is, what running it takes, and which backend takes which step.
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
 
@@ -23,6 +24,15 @@ T read_as(const void* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
+}
+
+// The double with the fewest digits that is this float: 1e-05, not 9.999999747378752e-06.
+double shortest(float value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof text, value);
+  double result = value;
+  std::from_chars(text, end.ptr, result);
+  return result;
 }
 
 // One scalar or string of GGUF's types (0 uint8 ... 12 float64).

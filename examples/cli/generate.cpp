@@ -25,6 +25,18 @@ CLI::Validator number_between(double least, double most) {
       "NUMBER");
 }
 
+// A validator that a sign does not pass: CLI11 would take -1 for the largest number.
+CLI::Validator digits() {
+  return CLI::Validator(
+      [](std::string& text) {
+        uint64_t value = 0;
+        const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+        return code == std::errc() && end == text.data() + text.size() ? ""
+                                                                       : text + " is not a number from 0 to 2^64 - 1";
+      },
+      "NUMBER");
+}
+
 mote_logit_bias parse_bias(const std::string& text) {
   const char* end = text.data() + text.size();
   int32_t token = 0;
@@ -58,7 +70,8 @@ void add_sampling_options(CLI::App& command, SamplingOptions& options) {
          1000);
   command.add_option("--logit-bias", options.logit_bias, "ID:VALUE is added to a token's logit; -inf forbids it")
       ->allow_extra_args(false);
-  command.add_option("--seed", options.seed, "Seed of the choice; a random one is told on standard error");
+  command.add_option("--seed", options.seed, "Seed of the choice; a random one is told on standard error")
+      ->check(digits());
 }
 
 void SamplerChain::put_into(mote_session_options& options) const {
@@ -102,9 +115,10 @@ SamplerChain make_chain(const SamplingOptions& options) {
 namespace {
 
 // mote_chat_text and mote_chat_tokens have the same manner of buffers: ask, and ask again with the size that came back.
-template <class Element, class Call>
-Element ask_twice(size_t guess, Call&& call) {
-  Element buffer;
+// A format that the user named is the user's mistake, a model without one is the model's.
+template <class Buffer, class Call>
+Buffer ask_twice(size_t guess, const std::string& format, Call&& call) {
+  Buffer buffer;
   size_t count = guess;
   mote_error error{};
   mote_status status = MOTE_BUFFER_TOO_SMALL;
@@ -112,7 +126,7 @@ Element ask_twice(size_t guess, Call&& call) {
     buffer.resize(count);
     status = call(buffer, &count, &error);
   }
-  check(status, error, kModelRefused);
+  check(status, error, status != MOTE_UNSUPPORTED ? kFailed : format.empty() ? kModelRefused : kWrongUsage);
   buffer.resize(count);
   return buffer;
 }
@@ -145,9 +159,10 @@ std::vector<int32_t> chat_tokens(const mote_model* model, const std::string& for
 std::string chat_text(const mote_model* model, const std::string& format, const std::vector<Message>& messages) {
   const std::vector<mote_message> plain = as_plain(messages);
   const char* name = format.empty() ? nullptr : format.c_str();
-  return ask_twice<std::string>(guess_bytes(messages), [&](std::string& text, size_t* bytes, mote_error* error) {
-    return mote_chat_text(model, name, plain.data(), plain.size(), 1, text.data(), text.size(), bytes, error);
-  });
+  return ask_twice<std::string>(
+      guess_bytes(messages), format, [&](std::string& text, size_t* bytes, mote_error* error) {
+        return mote_chat_text(model, name, plain.data(), plain.size(), 1, text.data(), text.size(), bytes, error);
+      });
 }
 
 Answer generate(mote_session* session, int64_t limit, const std::function<void(std::string_view)>& show) {
