@@ -49,7 +49,7 @@ void build_random(PlanBuilder& b, uint32_t seed) {
     Value made;
     switch (random() % 4) {
       case 0:
-        made = b.linear(x, fake_matrix(16 * (1 + random() % 4), x.columns));
+        made = b.linear(x, fake_matrix(16 * (1 + static_cast<uint32_t>(random() % 4)), x.columns));
         break;
       case 1:
         made = b.scale(x, 2);
