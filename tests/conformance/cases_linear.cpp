@@ -124,6 +124,16 @@ void make_x_hard(Case& made, Random& random) {
   made.name += ", hard to round";
 }
 
+// Whole multiples of 2^-6 up to 127 of them; each block of 32 has one with 127.
+void make_x_exact(Case& made, Random& random) {
+  std::vector<float>& x = made.plan.inputs.begin()->second;
+  for (float& value : x) value = (static_cast<float>(random.below(255)) - 127) / 64;
+  for (size_t first = 0; first < x.size(); first += 32)
+    x[first + random.below(32)] = (random.below(2) == 0 ? 127.0F : -127.0F) / 64;
+  made.limit = exact_codes_limit;
+  made.name += ", exact codes";
+}
+
 }   // namespace
 
 std::vector<Case> linear_cases() {
