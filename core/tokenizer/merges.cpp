@@ -1,5 +1,7 @@
 #include "core/tokenizer/merges.h"
 
+#include "core/base/slice.h"
+
 namespace mote {
 namespace {
 
@@ -7,8 +9,8 @@ constexpr std::string_view kKey = "tokenizer.ggml.merges";
 
 // "left right" is spelled like `piece` but for the blank.
 bool joins_to(std::string_view line, size_t blank, std::string_view piece) {
-  return piece.size() + 1 == line.size() && piece.substr(0, blank) == line.substr(0, blank) &&
-         piece.substr(blank) == line.substr(blank + 1);
+  return piece.size() + 1 == line.size() && slice(piece, 0, blank) == slice(line, 0, blank) &&
+         slice(piece, blank) == slice(line, blank + 1);
 }
 
 }  // namespace
@@ -30,10 +32,10 @@ Status MergeTable::open(const gguf::File& file, const Vocabulary& vocabulary, Ar
     const size_t blank = line.find(' ', 1);
     if (blank == std::string_view::npos || blank + 1 == line.size())
       return Status::error(Code::bad_model, "{}: merge {} is {}, expected two pieces with a blank between", kKey, rank, line);
-    const int32_t left = vocabulary.find(line.substr(0, blank)), right = vocabulary.find(line.substr(blank + 1));
+    const int32_t left = vocabulary.find(slice(line, 0, blank)), right = vocabulary.find(slice(line, blank + 1));
     if (left < 0 || right < 0)
       return Status::error(Code::bad_model, "{}: merge {} names {}, which is not a piece of the vocabulary", kKey, rank,
-                           left < 0 ? line.substr(0, blank) : line.substr(blank + 1));
+                           left < 0 ? slice(line, 0, blank) : slice(line, blank + 1));
     int32_t result = static_cast<int32_t>(expected);
     if (expected >= vocabulary.size() || !joins_to(line, blank, vocabulary.spelling(expected))) {
       PieceHash hash;
