@@ -1,7 +1,6 @@
 #include "core/tokenizer/byte_pairs.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "core/base/utf8.h"
 #include "core/tokenizer/byte_level.h"
@@ -108,7 +107,7 @@ bool BytePairs::merge_long(std::string_view word, Scratch& scratch, TokenSink& s
   const uint32_t n = write_symbols(word, ids);
 
   uint64_t waiting = 0;
-  const auto earliest_first = std::greater<uint64_t>();
+  const auto earliest_first = [](uint64_t a, uint64_t b) { return a > b; };
   const auto add = [&](uint32_t left, uint32_t right) {
     const uint32_t rank = merges_.rank(ids[left], ids[right]);
     if (rank == MergeTable::kNone) return;

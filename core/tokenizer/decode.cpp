@@ -1,4 +1,5 @@
 // Ids to bytes.
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 #include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/tokenizer.h"
@@ -49,7 +50,7 @@ void put_byte_level(std::string_view spelling, ByteSink& sink) {
 void put_sentencepiece(std::string_view spelling, ByteSink& sink) {
   constexpr std::string_view kSpace = "\xE2\x96\x81";
   for (size_t i = 0; i < spelling.size();) {
-    const bool space = spelling.substr(i, kSpace.size()) == kSpace;
+    const bool space = slice(spelling, i, kSpace.size()) == kSpace;
     sink.put(space ? ' ' : spelling[i]);
     i += space ? kSpace.size() : 1;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 #include "core/tokenizer/nfc.h"
 #include "core/tokenizer/tokenizer.h"
@@ -27,7 +28,7 @@ uint64_t clean_bytes(std::string_view text) {
 char* write_clean(std::string_view text, char* to) {
   for (size_t i = 0; i < text.size();) {
     const Utf8Character c = decode_utf8(text.data() + i, text.size() - i);
-    const std::string_view from = c.valid ? text.substr(i, c.bytes) : kReplacementBytes;
+    const std::string_view from = c.valid ? slice(text, i, c.bytes) : kReplacementBytes;
     std::memcpy(to, from.data(), from.size());
     to += from.size();
     i += c.bytes;
@@ -120,9 +121,9 @@ class TextEncoder {
       ++steps_;
       if ((here.parse_special || user_defined) && t_.vocabulary_.may_start_special(text_[at])) {
         const size_t control_bytes = here.parse_special ? here.end - at : 0;
-        const Vocabulary::Match match = t_.vocabulary_.match_special(text_.substr(at), control_bytes, user_defined, &steps_);
+        const Vocabulary::Match match = t_.vocabulary_.match_special(slice(text_, at), control_bytes, user_defined, &steps_);
         if (match.id >= 0) {
-          if (!ordinary(text_.substr(start, at - start))) return false;
+          if (!ordinary(slice(text_, start, at - start))) return false;
           put(match.id);
           at += match.bytes;
           start = at;
@@ -131,7 +132,7 @@ class TextEncoder {
       }
       ++at;
     }
-    return ordinary(text_.substr(start));
+    return ordinary(slice(text_, start));
   }
 
   bool ordinary(std::string_view text) {

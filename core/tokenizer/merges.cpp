@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+
 namespace mote {
 namespace {
 
@@ -9,8 +10,8 @@ constexpr std::string_view kKey = "tokenizer.ggml.merges";
 
 // "left right" is spelled like `piece` but for the blank.
 bool joins_to(std::string_view line, size_t blank, std::string_view piece) {
-  return piece.size() + 1 == line.size() && piece.substr(0, blank) == line.substr(0, blank) &&
-         piece.substr(blank) == line.substr(blank + 1);
+  return piece.size() + 1 == line.size() && slice(piece, 0, blank) == slice(line, 0, blank) &&
+         slice(piece, blank) == slice(line, blank + 1);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ Status MergeTable::read_line(std::string_view text, uint32_t rank, const Vocabul
   const size_t blank = text.find(' ', 1);
   if (blank == std::string_view::npos || blank + 1 == text.size())
     return Status::error(Code::bad_model, "{}: merge {} is {}, expected two pieces with a blank between", kKey, rank, text);
-  *line = {text, blank, vocabulary.hash(text.substr(0, blank)), vocabulary.hash(text.substr(blank + 1))};
+  *line = {text, blank, vocabulary.hash(slice(text, 0, blank)), vocabulary.hash(slice(text, blank + 1))};
   vocabulary.prefetch(line->left_hash);
   vocabulary.prefetch(line->right_hash);
   return {};

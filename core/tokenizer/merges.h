@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/base/slice.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace mote {
@@ -33,8 +34,8 @@ class MergeTable {
     std::string_view text;
     size_t blank;                // where the right piece is parted from the left
     uint64_t left_hash, right_hash;
-    std::string_view left() const { return text.substr(0, blank); }
-    std::string_view right() const { return text.substr(blank + 1); }
+    std::string_view left() const { return slice(text, 0, blank); }
+    std::string_view right() const { return slice(text, blank + 1); }
   };
   Status read_line(std::string_view text, uint32_t rank, const Vocabulary& vocabulary, Line* line) const;
   Status resolve(const Line& line, uint32_t rank, const Vocabulary& vocabulary, uint32_t* expected);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/base/bytes.h"
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 
 namespace mote {
@@ -26,7 +27,7 @@ int32_t hex_digit(char c) {
 
 // The byte that <0xHH> stands for, or -1.
 int32_t byte_of(std::string_view piece) {
-  if (piece.size() != 6 || piece.substr(0, 3) != "<0x" || piece[5] != '>') return -1;
+  if (piece.size() != 6 || slice(piece, 0, 3) != "<0x" || piece[5] != '>') return -1;
   const int32_t high = hex_digit(piece[3]), low = hex_digit(piece[4]);
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
@@ -120,7 +121,7 @@ void SentencePieces::split(Merging& m) const {
   for (uint32_t at = 0; at < text.size();) {
     ++*m.steps;
     if (m.vocabulary.may_start_special(text[at])) {
-      const Vocabulary::Match match = m.vocabulary.match_special(text.substr(at), 0, true, m.steps);
+      const Vocabulary::Match match = m.vocabulary.match_special(slice(text, at), 0, true, m.steps);
       if (match.id >= 0) {
         m.set(at, match.bytes, kFrozen);
         at += match.bytes;
@@ -136,7 +137,7 @@ void SentencePieces::split(Merging& m) const {
 void SentencePieces::consider(Merging& m, uint32_t left, uint32_t right) const {
   if (m.frozen(left) || m.frozen(right)) return;
   const uint32_t span = m.span(left) + m.span(right);
-  const int32_t id = find(m.text.substr(left, span), m.vocabulary, m.steps);
+  const int32_t id = find(slice(m.text, left, span), m.vocabulary, m.steps);
   if (id < 0) return;
   m.heap[m.waiting++] = {~rising(score(static_cast<uint32_t>(id))), left, span};
   std::push_heap(m.heap, m.heap + m.waiting, comes_later);
@@ -185,7 +186,7 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
 void SentencePieces::write(const Merging& m, TokenSink& sink) const {
   bool after_unknown = false;
   for (uint32_t at = 0; at < m.text.size(); at += m.span(at)) {
-    const std::string_view symbol = m.text.substr(at, m.span(at));
+    const std::string_view symbol = slice(m.text, at, m.span(at));
     const int32_t id = find(symbol, m.vocabulary, m.steps);
     if (id >= 0) {
       sink.put(id);
