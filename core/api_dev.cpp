@@ -31,27 +31,38 @@ struct Probe {
         step.vector = {nullptr, 256};
         step.attributes.norm = {1e-5f};
         break;
-      case Op::rope_angles: step.attributes.rope_angles = {nullptr, 64, 1}; break;
-      case Op::rope: step.attributes.rope = {4, 64, 64, RopePairing::neighbours}; break;
-      case Op::attention: step.attributes.attention = {4, 0.125f, 0}; break;
+      case Op::rope_angles:
+        step.attributes.rope_angles = {nullptr, 64, 1};
+        break;
+      case Op::rope:
+        step.attributes.rope = {4, 64, 64, RopePairing::neighbours};
+        break;
+      case Op::attention:
+        step.attributes.attention = {4, 0.125f, 0};
+        break;
       case Op::activate:
-      case Op::gate: step.attributes.activate = {Activation::silu}; break;
+      case Op::gate:
+        step.attributes.activate = {Activation::silu};
+        break;
       case Op::scale:
-      case Op::softcap: step.attributes.scale = {2}; break;
+      case Op::softcap:
+        step.attributes.scale = {2};
+        break;
       case Op::embed:
       case Op::position_embed:
       case Op::linear:
       case Op::append:
       case Op::add:
-      case Op::take_rows: break;
+      case Op::take_rows:
+        break;
     }
   }
 };
 
 bool same(const char* a, std::string_view b) { return a != nullptr && b == a; }
 
-}  // namespace
-}  // namespace mote
+}   // namespace
+}   // namespace mote
 
 extern "C" {
 
@@ -117,4 +128,4 @@ uint32_t mote_dev_lane_tasks(const mote_engine* engine, uint64_t* tasks, uint32_
   return lanes;
 }
 
-}  // extern "C"
+}   // extern "C"

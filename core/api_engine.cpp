@@ -1,6 +1,7 @@
 // Engine calls of mote.h: the arena, the threads and the backends.
 #include <new>
 
+#include "core/base/slice.h"
 #include "core/handles.h"
 #include "mote_build.h"
 #include "platform/cpu_features.h"
@@ -8,8 +9,9 @@
 
 namespace mote {
 
-static_assert(static_cast<int>(Code::backend_failed) == MOTE_BACKEND_FAILED && static_cast<int>(Code::busy) == MOTE_BUSY &&
-              static_cast<int>(Code::bad_model) == MOTE_BAD_MODEL && static_cast<int>(Code::cancelled) == MOTE_CANCELLED);
+static_assert(static_cast<int>(Code::backend_failed) == MOTE_BACKEND_FAILED &&
+              static_cast<int>(Code::busy) == MOTE_BUSY && static_cast<int>(Code::bad_model) == MOTE_BAD_MODEL &&
+              static_cast<int>(Code::cancelled) == MOTE_CANCELLED);
 static_assert(sizeof(mote_error) == 256 && Status::kCapacity <= sizeof(mote_error{}.message));
 
 mote_status report(const Status& status, mote_error* error) {
@@ -26,13 +28,16 @@ Result<Memory> obtain_memory(const mote_memory& given, uint64_t bytes, std::stri
       return Status::error(Code::invalid_argument, "{}: memory of {} bytes at NULL", what, given.bytes);
     void* pages = allocate_pages(bytes);
     if (pages == nullptr)
-      return Status::error(Code::out_of_memory, "{} needs {} bytes of memory, which the platform does not give", what, bytes);
+      return Status::error(Code::out_of_memory, "{} needs {} bytes of memory, which the platform does not give", what,
+                           bytes);
     return Memory{pages, bytes, true};
   }
   if (reinterpret_cast<uintptr_t>(given.data) % kArenaAlignment != 0)
-    return Status::error(Code::invalid_argument, "{}: the memory handed over is not aligned to {} bytes", what, kArenaAlignment);
+    return Status::error(Code::invalid_argument, "{}: the memory handed over is not aligned to {} bytes", what,
+                         kArenaAlignment);
   if (given.bytes < bytes)
-    return Status::error(Code::out_of_memory, "{} needs {} bytes of memory, {} were handed over", what, bytes, given.bytes);
+    return Status::error(Code::out_of_memory, "{} needs {} bytes of memory, {} were handed over", what, bytes,
+                         given.bytes);
   return Memory{given.data, given.bytes, false};
 }
 
@@ -54,22 +59,27 @@ struct BackendName {
 // "vulkan, cpu": the first name without its blanks, and what follows the comma.
 BackendName first_name(std::string_view list) {
   const size_t comma = list.find(',');
-  std::string_view name = list.substr(0, comma);
+  std::string_view name = slice(list, 0, comma);
   while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-  return {name, comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1)};
+  return {name, comma == std::string_view::npos ? std::string_view() : slice(list, comma + 1)};
 }
 
 class EngineOpening {
  public:
   explicit EngineOpening(const mote_engine_options& options) : options_(options) {}
 
-  Status choose_threads() {
+  Status check_options() {
     threads_ = options_.threads != 0 ? options_.threads : default_threads(probe_cpu_limits());
     if (threads_ > kMaxThreads)
       return Status::error(Code::invalid_argument, "threads is {}; at most {} are allowed", threads_, kMaxThreads);
     if (options_.extra_backends == nullptr && options_.n_extra_backends != 0)
-      return Status::error(Code::invalid_argument, "extra_backends is NULL with n_extra_backends {}", options_.n_extra_backends);
+      return Status::error(Code::invalid_argument, "extra_backends is NULL with n_extra_backends {}",
+                           options_.n_extra_backends);
+    const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
+    if (wanted != "auto" && wanted != "baseline")
+      return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);
+    instruction_sets_ = wanted == "baseline" ? 0 : UINT32_MAX;
     return {};
   }
 
@@ -77,11 +87,13 @@ class EngineOpening {
   Status layout(Arena& arena) {
     engine_ = arena.create<mote_engine>();
     const bool own_threads = options_.parallel_for == nullptr && threads_ > 1;
-    const std::span<std::byte> pool_memory = own_threads ? arena.take<std::byte>(thread_pool_bytes(threads_)) : std::span<std::byte>();
+    const std::span<std::byte> pool_memory =
+        own_threads ? arena.take<std::byte>(thread_pool_bytes(threads_)) : std::span<std::byte>();
     const size_t most = built_in_backends().size() + options_.n_extra_backends;
     const std::span<Backend*> backends = arena.take<Backend*>(most);
     BackendServices services;
     services.parallel.lanes = threads_;
+    services.instruction_sets = instruction_sets_;
     if (engine_ != nullptr && !arena.failed()) {
       MOTE_RETURN_IF_ERROR(start_threads(own_threads, pool_memory.data()));
       engine_->backends = backends;
@@ -108,6 +120,7 @@ class EngineOpening {
     engine_->log_user = options_.log_user;
     engine_->parallel_for = options_.parallel_for;
     engine_->parallel_for_user = options_.parallel_for_user;
+    engine_->services.instruction_sets = instruction_sets_;
     Parallel& parallel = engine_->services.parallel;
     parallel.lanes = threads_;
     if (options_.parallel_for != nullptr) {
@@ -116,7 +129,8 @@ class EngineOpening {
     } else if (own_threads) {
       const PlatformError error = start_thread_pool(pool_options(), pool_memory, &engine_->pool);
       if (!error.ok())
-        return Status::error(Code::out_of_memory, "{} threads could not be started: {} (error {})", threads_ - 1, error.what, error.code);
+        return Status::error(Code::out_of_memory, "{} threads could not be started: {} (error {})", threads_ - 1,
+                             error.what, error.code);
       parallel = thread_pool_parallel(engine_->pool);
     }
     return {};
@@ -134,8 +148,7 @@ class EngineOpening {
         MOTE_RETURN_IF_ERROR(open_named(next.name, services, arena));
       }
     }
-    if (count_ == 0)
-      return Status::error(Code::unsupported, "none of the backends asked for ({}) can be used", wanted);
+    if (count_ == 0) return Status::error(Code::unsupported, "none of the backends asked for ({}) can be used", wanted);
     return {};
   }
 
@@ -153,7 +166,8 @@ class EngineOpening {
       const FormatArgument arguments[] = {FormatArgument(length == 0 ? "" : ", "), FormatArgument(entry.name)};
       length += format_sentence(known + length, static_cast<uint32_t>(sizeof known) - length, "{}{}", arguments, 2);
     }
-    return Status::error(Code::invalid_argument, "there is no backend {}; this build has {}", name, std::string_view(known, length));
+    return Status::error(Code::invalid_argument, "there is no backend {}; this build has {}", name,
+                         std::string_view(known, length));
   }
 
   Status open_backend(const BackendEntry& entry, const BackendServices& services, Arena& arena) {
@@ -167,7 +181,9 @@ class EngineOpening {
 
   Status add(Backend* backend) {
     const size_t most = built_in_backends().size() + options_.n_extra_backends;
-    if (count_ == most) return Status::error(Code::invalid_argument, "the list of backends ({}) has more than {} names", options_.backends == nullptr ? "auto" : options_.backends, most);
+    if (count_ == most)
+      return Status::error(Code::invalid_argument, "the list of backends ({}) has more than {} names",
+                           options_.backends == nullptr ? "auto" : options_.backends, most);
     if (engine_ != nullptr && !engine_->backends.empty()) engine_->backends[count_] = backend;
     ++count_;
     return {};
@@ -182,7 +198,7 @@ class EngineOpening {
 
  private:
   const mote_engine_options& options_;
-  uint32_t threads_ = 1;
+  uint32_t threads_ = 1, instruction_sets_ = UINT32_MAX;
   size_t count_ = 0;
   mote_engine* engine_ = nullptr;
 };
@@ -191,7 +207,7 @@ Status quote_engine(const mote_engine_options* given, mote_quote* quote) {
   mote_engine_options options;
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_engine_options", &options));
   EngineOpening opening(options);
-  MOTE_RETURN_IF_ERROR(opening.choose_threads());
+  MOTE_RETURN_IF_ERROR(opening.check_options());
   Arena arena;
   MOTE_RETURN_IF_ERROR(opening.layout(arena));
   mote_quote filled{};
@@ -217,14 +233,14 @@ Status open_engine(const mote_engine_options* given, const mote_memory& memory, 
   mote_engine_options quiet = options;   // the measuring pass does not say twice what is off
   quiet.log = nullptr;
   EngineOpening measuring(quiet);
-  MOTE_RETURN_IF_ERROR(measuring.choose_threads());
+  MOTE_RETURN_IF_ERROR(measuring.check_options());
   Arena sizes;
   MOTE_RETURN_IF_ERROR(measuring.layout(sizes));
   MOTE_ASSIGN_OR_RETURN(const Memory obtained, obtain_memory(memory, sizes.used_bytes(), "the engine"));
 
   Arena arena(obtained.data, obtained.bytes);
   EngineOpening opening(options);
-  Status status = opening.choose_threads();
+  Status status = opening.check_options();
   if (status.ok()) status = opening.layout(arena);
   if (mote_engine* opened = opening.engine(); opened != nullptr) {
     opening.keep_opened();
@@ -238,26 +254,39 @@ Status open_engine(const mote_engine_options* given, const mote_memory& memory, 
   return {};
 }
 
-}  // namespace
-}  // namespace mote
+}   // namespace
+}   // namespace mote
 
 extern "C" {
 
 const char* mote_status_name(mote_status status) {
   switch (status) {
-    case MOTE_OK: return "MOTE_OK";
-    case MOTE_INVALID_ARGUMENT: return "MOTE_INVALID_ARGUMENT";
-    case MOTE_IO: return "MOTE_IO";
-    case MOTE_BAD_MODEL: return "MOTE_BAD_MODEL";
-    case MOTE_UNSUPPORTED: return "MOTE_UNSUPPORTED";
-    case MOTE_OUT_OF_MEMORY: return "MOTE_OUT_OF_MEMORY";
-    case MOTE_BUFFER_TOO_SMALL: return "MOTE_BUFFER_TOO_SMALL";
-    case MOTE_CONTEXT_FULL: return "MOTE_CONTEXT_FULL";
-    case MOTE_CANCELLED: return "MOTE_CANCELLED";
-    case MOTE_WRONG_STATE: return "MOTE_WRONG_STATE";
-    case MOTE_BUSY: return "MOTE_BUSY";
-    case MOTE_NOT_FINITE: return "MOTE_NOT_FINITE";
-    case MOTE_BACKEND_FAILED: return "MOTE_BACKEND_FAILED";
+    case MOTE_OK:
+      return "MOTE_OK";
+    case MOTE_INVALID_ARGUMENT:
+      return "MOTE_INVALID_ARGUMENT";
+    case MOTE_IO:
+      return "MOTE_IO";
+    case MOTE_BAD_MODEL:
+      return "MOTE_BAD_MODEL";
+    case MOTE_UNSUPPORTED:
+      return "MOTE_UNSUPPORTED";
+    case MOTE_OUT_OF_MEMORY:
+      return "MOTE_OUT_OF_MEMORY";
+    case MOTE_BUFFER_TOO_SMALL:
+      return "MOTE_BUFFER_TOO_SMALL";
+    case MOTE_CONTEXT_FULL:
+      return "MOTE_CONTEXT_FULL";
+    case MOTE_CANCELLED:
+      return "MOTE_CANCELLED";
+    case MOTE_WRONG_STATE:
+      return "MOTE_WRONG_STATE";
+    case MOTE_BUSY:
+      return "MOTE_BUSY";
+    case MOTE_NOT_FINITE:
+      return "MOTE_NOT_FINITE";
+    case MOTE_BACKEND_FAILED:
+      return "MOTE_BACKEND_FAILED";
   }
   return "unknown status";
 }
@@ -268,7 +297,8 @@ mote_status mote_engine_quote(const mote_engine_options* options, mote_quote* qu
   return mote::report(mote::quote_engine(options, quote), error);
 }
 
-mote_status mote_engine_open(const mote_engine_options* options, mote_memory memory, mote_engine** engine, mote_error* error) {
+mote_status mote_engine_open(const mote_engine_options* options, mote_memory memory, mote_engine** engine,
+                             mote_error* error) {
   return mote::report(mote::open_engine(options, memory, engine), error);
 }
 
@@ -280,6 +310,8 @@ mote_status mote_engine_close(mote_engine* engine, mote_error* error) {
   return MOTE_OK;
 }
 
-uint32_t mote_engine_threads(const mote_engine* engine) { return engine == nullptr ? 0 : engine->services.parallel.lanes; }
+uint32_t mote_engine_threads(const mote_engine* engine) {
+  return engine == nullptr ? 0 : engine->services.parallel.lanes;
+}
 
-}  // extern "C"
+}   // extern "C"

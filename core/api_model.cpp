@@ -29,9 +29,11 @@ struct OpenedSource {
 Status check_source(const mote_source& source) {
   const int kinds = (source.data != nullptr) + (source.path != nullptr) + (source.use_descriptor != 0);
   if (kinds != 1)
-    return Status::error(Code::invalid_argument, "mote_source must give exactly one of data, path and use_descriptor; it gives {}", kinds);
+    return Status::error(Code::invalid_argument,
+                         "mote_source must give exactly one of data, path and use_descriptor; it gives {}", kinds);
   if (source.load != MOTE_LOAD_MAP && source.load != MOTE_LOAD_COPY)
-    return Status::error(Code::invalid_argument, "mote_source.load is {}; it must be MOTE_LOAD_MAP or MOTE_LOAD_COPY", source.load);
+    return Status::error(Code::invalid_argument, "mote_source.load is {}; it must be MOTE_LOAD_MAP or MOTE_LOAD_COPY",
+                         source.load);
   return {};
 }
 
@@ -48,7 +50,8 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
   MOTE_RETURN_IF_ERROR(check_source(source));
   if (source.data != nullptr) {
     if (source.data_bytes > SIZE_MAX)
-      return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses", source.data_bytes);
+      return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses",
+                           source.data_bytes);
     opened->bytes = {static_cast<const uint8_t*>(source.data), static_cast<size_t>(source.data_bytes)};
     return {};
   }
@@ -79,8 +82,8 @@ void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const Opene
   quote->file_bytes = source.copies ? 0 : source.bytes.size();
 }
 
-// What a quote needs memory for that opening puts into the model: an index of the tensors and a plan. A plan has at most
-// kMaxStepsPerTensor steps for each tensor (Llama: 16 steps on 9 tensors in a layer).
+// What a quote needs memory for that opening puts into the model: an index of the tensors and a plan. A plan has at
+// most kMaxStepsPerTensor steps for each tensor (Llama: 16 steps on 9 tensors in a layer).
 constexpr uint64_t kMaxStepsPerTensor = 3, kFurtherSteps = 64;
 
 uint64_t scratch_bytes_for(const gguf::File& file) {
@@ -95,7 +98,8 @@ uint64_t scratch_bytes_for(const gguf::File& file) {
 Status quote_model(mote_engine* engine, const OpenedSource& source, const mote_model_options& options,
                    const mote_session_options* session_options, mote_quote* model_quote, mote_quote* session_quote) {
   MOTE_ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(source.bytes));
-  MOTE_ASSIGN_OR_RETURN(const Memory memory, obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
+  MOTE_ASSIGN_OR_RETURN(const Memory memory,
+                        obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
   Arena arena, scratch(memory.data, memory.bytes);
   ModelOpening opening(*engine, file, options.vocabulary_only != 0, arena, &scratch);
   Status status = opening.run(source.copies ? source.bytes.size() : 0);
@@ -104,8 +108,7 @@ Status quote_model(mote_engine* engine, const OpenedSource& source, const mote_m
     fill_model_quote(opening.bytes(), arena.used_bytes(), source, &filled);
     if (model_quote != nullptr) status = write_struct(filled, "model_quote", model_quote);
   }
-  if (status.ok() && session_quote != nullptr)
-    status = opening.quote_session(session_options, session_quote);
+  if (status.ok() && session_quote != nullptr) status = opening.quote_session(session_options, session_quote);
   release_memory(memory);
   return status;
 }
@@ -121,7 +124,8 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
     const std::span<uint8_t> copy = arena.take<uint8_t>(bytes.size());
     MOTE_RETURN_IF_ERROR(arena.status("the model"));
     const PlatformError error = read_file(source.file, 0, copy.data(), copy.size());
-    if (!error.ok()) return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
+    if (!error.ok())
+      return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
     bytes = copy;
   }
   MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes));
@@ -202,8 +206,8 @@ Status fill_info(const mote_model* model, mote_model_info* info) {
   return write_struct(filled, "info", info);
 }
 
-}  // namespace
-}  // namespace mote
+}   // namespace
+}   // namespace mote
 
 extern "C" {
 
@@ -256,24 +260,38 @@ mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, 
 
 mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry, mote_error* error) {
   using namespace mote;
-  if (model == nullptr || entry == nullptr) return report(Status::error(Code::invalid_argument, "model or entry is NULL"), error);
+  if (model == nullptr || entry == nullptr)
+    return report(Status::error(Code::invalid_argument, "model or entry is NULL"), error);
   if (index >= model->file.n_entries())
-    return report(Status::error(Code::invalid_argument, "metadata index {} of {}", index, model->file.n_entries()), error);
+    return report(Status::error(Code::invalid_argument, "metadata index {} of {}", index, model->file.n_entries()),
+                  error);
   const gguf::Entry found = model->file.entry(index);
-  *entry = {found.key.data(), found.key.size(), static_cast<int32_t>(found.type), static_cast<int32_t>(found.element_type),
-            found.count, found.value, found.value_bytes};
+  *entry = {found.key.data(),
+            found.key.size(),
+            static_cast<int32_t>(found.type),
+            static_cast<int32_t>(found.element_type),
+            found.count,
+            found.value,
+            found.value_bytes};
   return MOTE_OK;
 }
 
 mote_status mote_model_tensor(const mote_model* model, uint32_t index, mote_tensor* tensor, mote_error* error) {
   using namespace mote;
-  if (model == nullptr || tensor == nullptr) return report(Status::error(Code::invalid_argument, "model or tensor is NULL"), error);
+  if (model == nullptr || tensor == nullptr)
+    return report(Status::error(Code::invalid_argument, "model or tensor is NULL"), error);
   const std::span<const gguf::Tensor> tensors = model->index.tensors();
-  if (index >= tensors.size()) return report(Status::error(Code::invalid_argument, "tensor index {} of {}", index, tensors.size()), error);
+  if (index >= tensors.size())
+    return report(Status::error(Code::invalid_argument, "tensor index {} of {}", index, tensors.size()), error);
   const gguf::Tensor& found = tensors[index];
-  *tensor = {found.name.data(), found.name.size(), format_info(found.format).name.data(), found.n_dimensions,
-             {found.dimensions[0], found.dimensions[1], found.dimensions[2], found.dimensions[3]}, found.bytes, found.offset_bytes};
+  *tensor = {found.name.data(),
+             found.name.size(),
+             format_info(found.format).name.data(),
+             found.n_dimensions,
+             {found.dimensions[0], found.dimensions[1], found.dimensions[2], found.dimensions[3]},
+             found.bytes,
+             found.offset_bytes};
   return MOTE_OK;
 }
 
-}  // extern "C"
+}   // extern "C"

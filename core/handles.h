@@ -35,12 +35,14 @@ mote_status report(const Status& status, mote_error* error);
 template <class Options>
 Status read_options(const Options* given, std::string_view what, Options* options) {
   *options = Options{};
+  options->struct_bytes = sizeof(Options);
   if (given == nullptr) return {};
   if (given->struct_bytes < sizeof(size_t) || given->struct_bytes > 4096)
     return Status::error(Code::invalid_argument, "{}.struct_bytes is {}; it must be the size of the struct", what,
                          given->struct_bytes);
   __builtin_memcpy(static_cast<void*>(options), static_cast<const void*>(given),
                    given->struct_bytes < sizeof(Options) ? given->struct_bytes : sizeof(Options));
+  options->struct_bytes = sizeof(Options);   // from here on it is this version's struct, whatever came in
   return {};
 }
 
@@ -50,21 +52,22 @@ Status write_struct(Struct filled, std::string_view what, Struct* to) {
   if (to == nullptr) return Status::error(Code::invalid_argument, "{} is NULL", what);
   const size_t bytes = to->struct_bytes;
   if (bytes < sizeof(size_t) || bytes > 4096)
-    return Status::error(Code::invalid_argument, "{}.struct_bytes is {}; it must be the size of the struct", what, bytes);
+    return Status::error(Code::invalid_argument, "{}.struct_bytes is {}; it must be the size of the struct", what,
+                         bytes);
   filled.struct_bytes = bytes;
   __builtin_memcpy(static_cast<void*>(to), &filled, bytes < sizeof(Struct) ? bytes : sizeof(Struct));
   return {};
 }
 
-}  // namespace mote
+}   // namespace mote
 
 struct mote_engine {
   mote::Memory memory;
   mote::BackendServices services;
-  mote::ThreadPool* pool = nullptr;             // NULL with one lane and with the host's parallel_for
+  mote::ThreadPool* pool = nullptr;   // NULL with one lane and with the host's parallel_for
   mote_parallel_for parallel_for = nullptr;
   void* parallel_for_user = nullptr;
-  std::span<mote::Backend*> backends;           // in order of preference
+  std::span<mote::Backend*> backends;   // in order of preference
   mote_log log = nullptr;
   void* log_user = nullptr;
   std::atomic<uint32_t> n_models{0};
@@ -73,14 +76,17 @@ struct mote_engine {
 struct mote_model {
   mote::Memory memory;
   mote_engine* engine = nullptr;
-  mote::FileMap map;                            // of a mapped file
+  mote::FileMap map;   // of a mapped file
   mote::gguf::File file;
   mote::gguf::TensorIndex index;
-  mote::Config config{};                        // n_layers is 0 in a vocabulary-only model
+  mote::Config config{};   // n_layers is 0 in a vocabulary-only model
   mote::Plan plan;
   std::span<mote::PlacedPart> parts;
-  mote::Tokenizer* tokenizer = nullptr;         // NULL: the file has none
+  mote::Tokenizer* tokenizer = nullptr;   // NULL: the file has none
   uint64_t n_parameters = 0, weight_bytes = 0;
   char architecture[64] = {};
   std::atomic<uint32_t> n_sessions{0};
+  // Where a session's quote plans its Values; held for microseconds by one quoting thread at a time.
+  std::span<uint64_t> quote_offsets;   // [plan.values]
+  std::atomic<uint32_t> quote_lock{0};
 };

@@ -60,7 +60,8 @@ Status ModelOpening::layout_plan(mote_model* model) {
   MOTE_ASSIGN_OR_RETURN(const uint32_t n_vocab, read_vocabulary_rows(index_));
   MOTE_ASSIGN_OR_RETURN(config_, read_config(file_, n_vocab));
   if (gguf::Entry pieces; file_.find("tokenizer.ggml.tokens", &pieces) && pieces.count != n_vocab)
-    return Status::error(Code::bad_model, "tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows", pieces.count, n_vocab);
+    return Status::error(Code::bad_model, "tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows",
+                         pieces.count, n_vocab);
 
   const auto build = [&](PlanBuilder& builder, Arena& vectors) {
     Weights weights(index_, vectors);
@@ -76,6 +77,8 @@ Status ModelOpening::layout_plan(mote_model* model) {
   const std::span<Step> steps = take<Step>(counts.steps);
   const std::span<ValueInfo> values = take<ValueInfo>(counts.values);
   const std::span<StateInfo> states = take<StateInfo>(counts.states);
+  const std::span<uint64_t> quote_offsets = arena_.take<uint64_t>(counts.values);
+  if (model != nullptr) model->quote_offsets = quote_offsets;
   bytes_.plan_bytes += arena_.used_bytes() - before;
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));
   if (scratch_ != nullptr) MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
@@ -127,8 +130,9 @@ Status ModelOpening::quote_session(const mote_session_options* options, mote_quo
   Arena arena;
   SessionBytes bytes;
   mote_session* none = nullptr;
-  MOTE_RETURN_IF_ERROR(layout_session(plan_, placement_.parts, tokenizer_, config_.context_length, read, arena, offsets, &bytes, &none));
+  MOTE_RETURN_IF_ERROR(
+      layout_session(plan_, placement_.parts, tokenizer_, config_.context_length, read, arena, offsets, &bytes, &none));
   return fill_session_quote(bytes, arena.used_bytes(), quote);
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -62,9 +62,9 @@ struct SessionBytes {
   uint64_t tables_bytes = 0, sampler_bytes = 0;
   SequenceBytes sequence;
 };
-Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer, uint32_t trained_context,
-                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch,
-                      SessionBytes* bytes, mote_session** session);
+Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer,
+                      uint32_t trained_context, const mote_session_options& options, Arena& arena,
+                      std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session);
 Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_quote* quote);
 
-}  // namespace mote
+}   // namespace mote

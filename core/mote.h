@@ -98,21 +98,24 @@ typedef struct mote_quote {
 
 /* Runs task(context, lane) for each lane 0 .. lanes - 1, in any order, on any threads, and returns when all are done.
  * A task never waits for another one. */
-typedef void (*mote_parallel_for)(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context);
+typedef void (*mote_parallel_for)(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane),
+                                  void* context);
 
 /* A line worth telling (a backend that is off, and why): one sentence without a newline. */
 typedef void (*mote_log)(void* user, const char* line);
 
 typedef struct mote_engine_options {
   size_t struct_bytes;
-  const char* backends;           /* names in order of preference, "vulkan,cpu"; NULL or "auto": all of this build */
-  uint32_t threads;               /* 0: as many as the affinity mask, the container's quota and the performance cores give */
+  const char* backends; /* names in order of preference, "vulkan,cpu"; NULL or "auto": all of this build */
+  uint32_t threads;     /* 0: as many as the affinity mask, the container's quota and the performance cores give */
   mote_parallel_for parallel_for; /* the host's own threads: mote then starts none and uses `threads` lanes */
   void* parallel_for_user;
   mote_log log;
   void* log_user;
   void* const* extra_backends; /* mote::Backend* of core/ops/backend.h, the app's; live until the engine is closed */
   size_t n_extra_backends;
+  const char* instruction_set; /* "baseline": only what the library is compiled for; NULL or "auto": all that the
+                                  machine has. No bit of a result depends on it */
 } mote_engine_options;
 
 MOTE_API mote_status mote_engine_quote(const mote_engine_options* options, mote_quote* quote, mote_error* error);
@@ -199,7 +202,8 @@ typedef struct mote_tensor {
   uint64_t dimensions[4]; /* columns first, as GGUF has them */
   uint64_t bytes, offset_bytes;
 } mote_tensor;
-MOTE_API mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry, mote_error* error);
+MOTE_API mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry,
+                                         mote_error* error);
 MOTE_API mote_status mote_model_tensor(const mote_model* model, uint32_t index, mote_tensor* tensor, mote_error* error);
 
 /* ------------------------------------------------------------------------------------------------ text */
@@ -250,18 +254,18 @@ MOTE_API const char* mote_chat_format_name(uint32_t index);
 /* ------------------------------------------------------------------------------------------------ sampling */
 
 typedef enum mote_sampler_kind {
-  MOTE_SAMPLER_TEMPERATURE = 1,        /* value: divides the logits; 0: greedy, whatever else is set */
-  MOTE_SAMPLER_TOP_K = 2,              /* count: most probable tokens kept, and all equal to the last; <= 0: all */
-  MOTE_SAMPLER_TOP_P = 3,              /* value: smallest set whose mass reaches p is kept; 1: all */
-  MOTE_SAMPLER_MIN_P = 4,              /* value: least share of the largest probability; 0: all */
-  MOTE_SAMPLER_TYPICAL_P = 5,          /* value: mass of the most typical tokens; 1: all */
-  MOTE_SAMPLER_EPSILON = 6,            /* value: least probability */
-  MOTE_SAMPLER_ETA = 7,                /* value: eta sampling's epsilon */
-  MOTE_SAMPLER_NO_REPEAT_NGRAM = 8,    /* count: n-grams of this length never repeat */
-  MOTE_SAMPLER_REPETITION_PENALTY = 9, /* value: penalty; count: the last tokens looked at, 0: all */
+  MOTE_SAMPLER_TEMPERATURE = 1,         /* value: divides the logits; 0: greedy, whatever else is set */
+  MOTE_SAMPLER_TOP_K = 2,               /* count: most probable tokens kept, and all equal to the last; <= 0: all */
+  MOTE_SAMPLER_TOP_P = 3,               /* value: smallest set whose mass reaches p is kept; 1: all */
+  MOTE_SAMPLER_MIN_P = 4,               /* value: least share of the largest probability; 0: all */
+  MOTE_SAMPLER_TYPICAL_P = 5,           /* value: mass of the most typical tokens; 1: all */
+  MOTE_SAMPLER_EPSILON = 6,             /* value: least probability */
+  MOTE_SAMPLER_ETA = 7,                 /* value: eta sampling's epsilon */
+  MOTE_SAMPLER_NO_REPEAT_NGRAM = 8,     /* count: n-grams of this length never repeat */
+  MOTE_SAMPLER_REPETITION_PENALTY = 9,  /* value: penalty; count: the last tokens looked at, 0: all */
   MOTE_SAMPLER_FREQUENCY_PRESENCE = 10, /* value: per occurrence, value2: once; count as above */
-  MOTE_SAMPLER_LOGIT_BIAS = 11,        /* adds the session's logit_bias list here in the chain */
-  MOTE_SAMPLER_GREEDY = 12             /* the largest logit, the lowest id among equals */
+  MOTE_SAMPLER_LOGIT_BIAS = 11,         /* adds the session's logit_bias list here in the chain */
+  MOTE_SAMPLER_GREEDY = 12              /* the largest logit, the lowest id among equals */
 } mote_sampler_kind;
 
 /* One stage of a chain; stages run in the order given. */
@@ -288,11 +292,11 @@ typedef struct mote_session_options {
   uint32_t max_batch;       /* rows computed at once, 0: 512; at most the context. Longer feeds are cut inside */
   uint32_t max_output_rows; /* rows of logits computed at once, 0: 1; at most max_batch */
   int32_t kv_type;          /* a mote_kv_type */
-  int32_t on_full;          /* a mote_on_full. Slide: when the context is full, half of the tokens after the first `keep`
-                               (rounded up) are dropped, the oldest first, and the rest is fed again: the logits of a
-                               fresh session with those tokens, at that cost */
-  uint32_t keep;            /* slide: tokens at the start that are never dropped */
-  uint64_t seed;            /* sampling depends on (seed, index of the token since the session began) only */
+  int32_t on_full; /* a mote_on_full. Slide: when the context is full, half of the tokens after the first `keep`
+                      (rounded up) are dropped, the oldest first, and the rest is fed again: the logits of a
+                      fresh session with those tokens, at that cost */
+  uint32_t keep;   /* slide: tokens at the start that are never dropped */
+  uint64_t seed;   /* sampling depends on (seed, index of the token since the session began) only */
   const mote_sampler* samplers; /* the chain, at most 16 stages; none: greedy. Copied */
   size_t n_samplers;
   const mote_logit_bias* logit_bias; /* copied */

@@ -1,4 +1,5 @@
-/* Unstable companion of mote.h for the command line, tests and benchmarks: it follows the version and promises nothing. */
+/* Unstable companion of mote.h for the command line, tests and benchmarks: it follows the version and promises nothing.
+ */
 #ifndef MOTE_DEV_H
 #define MOTE_DEV_H
 

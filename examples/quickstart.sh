@@ -16,7 +16,7 @@ need_packages program
 cd "$mote_root"
 log=$mote_cache/quickstart.log
 say "Building (log: $log)"
-{ cmake --preset release && cmake --build --preset release; } > "$log" 2>&1 ||
+{ cmake --preset release && cmake --build --preset release --target mote_program; } > "$log" 2>&1 ||
   { tail -n 30 "$log" >&2; die "the build failed"; }
 model=$(need_model smollm2)
 exec build/release/mote run -m "$model" -p "$prompt" --temp 0 -n 256

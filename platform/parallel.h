@@ -28,4 +28,4 @@ struct Parallel {
   }
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -45,11 +45,18 @@ need_packages program tests
 has_clang=yes
 (need_packages checks) || has_clang=no
 
+mkdir -p build
 # Quickstart first, as a new user would; its second run is one of the tests.
 heading "examples/quickstart.sh"
 examples/quickstart.sh > build/quickstart.txt
 MOTE_SMOLLM2=$(need_model smollm2)
 export MOTE_SMOLLM2
+if [ "$test_spec_real" = '*' ]; then
+  . "$mote_root/tools/vocabularies.sh"
+  MOTE_GEMMA3=$(need_model gemma3)
+  MOTE_VOCABULARIES=$(need_vocabularies)
+  export MOTE_GEMMA3 MOTE_VOCABULARIES
+fi
 
 # All tests under the address and undefined-behaviour sanitizers, but for real models; and all in the optimised build.
 build dev address,undefined dev
@@ -69,4 +76,4 @@ build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4
 mkdir -p build/all
 printf 'subdirs(../dev ../ci ../tsan)\n' > build/all/CTestTestfile.cmake
 heading "running the tests"
-exec ctest --test-dir build/all --output-on-failure --no-tests=error -j "$(nproc)" "$@"
+exec ctest --test-dir build/all --output-on-failure --no-tests=error --output-log build/all/ctest.log -j "$(nproc)" "$@"

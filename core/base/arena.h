@@ -21,7 +21,7 @@ class Arena {
   Arena(void* memory, uint64_t bytes) : memory_(static_cast<std::byte*>(memory)), capacity_(bytes) {}
 
   bool measuring() const { return memory_ == nullptr; }
-  uint64_t used_bytes() const { return used_; }       // always a multiple of kArenaAlignment
+  uint64_t used_bytes() const { return used_; }   // always a multiple of kArenaAlignment
   uint64_t capacity_bytes() const { return capacity_; }
   bool failed() const { return failed_; }
 
@@ -46,8 +46,8 @@ class Arena {
   Status status(std::string_view what) const {
     if (!failed_) return {};
     if (wanted_ == UINT64_MAX) return Status::error(Code::out_of_memory, "{} needs more than 2^63 bytes", what);
-    return Status::error(Code::out_of_memory, "{} needs at least {} bytes of memory, {} were handed over", what, wanted_,
-                         capacity_);
+    return Status::error(Code::out_of_memory, "{} needs at least {} bytes of memory, {} were handed over", what,
+                         wanted_, capacity_);
   }
 
  private:
@@ -76,4 +76,4 @@ class Arena {
   bool failed_ = false;
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -21,4 +21,4 @@ inline void store_le(void* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-}  // namespace mote
+}   // namespace mote

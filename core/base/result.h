@@ -20,7 +20,7 @@ class [[nodiscard]] Result {
   T value_{};
 };
 
-}  // namespace mote
+}   // namespace mote
 
 #define MOTE_CONCAT_INNER(a, b) a##b
 #define MOTE_CONCAT(a, b) MOTE_CONCAT_INNER(a, b)

@@ -15,18 +15,20 @@ class SentenceWriter {
     for (const char c : text) put(c);
   }
   void put_escaped(std::string_view text) {
-    constexpr size_t kLongest = 96;   // a hostile name must not push the rest of the sentence out
-    const std::string_view shown = text.substr(0, kLongest);
-    for (const char c : shown) {
+    constexpr uint32_t kLongest = 96;   // as shown: a hostile name must not push the rest of the sentence out
+    constexpr char kHex[] = "0123456789abcdef";
+    uint32_t shown = 0;
+    for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
-      if (byte >= 0x20 && byte < 0x7f) {
+      const bool plain = byte >= 0x20 && byte < 0x7f;
+      shown += plain ? 1 : 4;
+      if (shown > kLongest) return put_all("...");
+      if (plain) {
         put(c);
       } else {
-        constexpr char kHex[] = "0123456789abcdef";
         put('\\'), put('x'), put(kHex[byte >> 4]), put(kHex[byte & 15]);
       }
     }
-    if (shown.size() < text.size()) put_all("...");
   }
   void put_unsigned(uint64_t value) {
     char digits[20];
@@ -63,10 +65,14 @@ class SentenceWriter {
   }
   void put_argument(const FormatArgument& argument) {
     switch (argument.kind_) {
-      case FormatArgument::Kind::text: return put_escaped(argument.text_);
-      case FormatArgument::Kind::signed_: return put_signed(argument.signed_);
-      case FormatArgument::Kind::unsigned_: return put_unsigned(argument.unsigned_);
-      case FormatArgument::Kind::real: return put_real(argument.real_);
+      case FormatArgument::Kind::text:
+        return put_escaped(argument.text_);
+      case FormatArgument::Kind::signed_:
+        return put_signed(argument.signed_);
+      case FormatArgument::Kind::unsigned_:
+        return put_unsigned(argument.unsigned_);
+      case FormatArgument::Kind::real:
+        return put_real(argument.real_);
     }
   }
   uint32_t finish() {
@@ -113,4 +119,4 @@ Status Status::make(Code code, std::string_view pattern, const FormatArgument* a
   return status;
 }
 
-}  // namespace mote
+}   // namespace mote

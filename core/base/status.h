@@ -17,9 +17,9 @@ enum class Code : int32_t {
   buffer_too_small = 6,   // the caller's output buffer; the needed size is reported
   context_full = 7,
   cancelled = 8,
-  wrong_state = 9,        // the call does not fit the moment (nothing fed yet, sessions still open)
-  busy = 10,              // the session is inside another call
-  not_finite = 11,        // logits are NaN or infinite
+  wrong_state = 9,   // the call does not fit the moment (nothing fed yet, sessions still open)
+  busy = 10,         // the session is inside another call
+  not_finite = 11,   // logits are NaN or infinite
   backend_failed = 12,
 };
 
@@ -86,10 +86,10 @@ class [[nodiscard]] Status {
   char text_[kCapacity];
 };
 
-}  // namespace mote
+}   // namespace mote
 
 // Leaves the calling function with the status of `expression` unless it is ok.
-#define MOTE_RETURN_IF_ERROR(expression)                    \
-  do {                                                      \
+#define MOTE_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                       \
     if (::mote::Status mote_status_ = (expression); !mote_status_.ok()) return mote_status_; \
   } while (false)

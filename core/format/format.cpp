@@ -1,5 +1,6 @@
 #include "core/format/format.h"
 
+#include "core/base/slice.h"
 #include "mote_build.h"
 
 namespace mote {
@@ -24,33 +25,34 @@ constexpr OtherType kOtherTypes[] = {
     {35, "tq2_0"},  {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}, {40, "nvfp4"},
 };
 
-// The names of the formats that are built in, "f32, f16, q4_0"; cut with "..." where the room ends.
-class FormatList {
+// A sentence pattern that ends with the names of the formats built in, "f32, f16, q4_0"; "..." where the room ends.
+// A pattern and not an argument, because what is shown of an argument is bounded.
+class WithFormats {
  public:
-  FormatList() {
+  explicit WithFormats(std::string_view start) {
+    append(start);
+    bool first = true;
     for (const FormatInfo& info : kFormats) {
-      if (info.enabled && !put(info.name)) break;
+      if (!info.enabled) continue;
+      const bool fits = length_ + 2 + info.name.size() + kMarkBytes <= sizeof text_;
+      if (!first) append(", ");
+      append(fits ? info.name : "...");
+      if (!fits) return;
+      first = false;
     }
-    if (length_ == 0) put("none");
+    if (first) append("none");
   }
-  std::string_view text() const { return {text_, length_}; }
+  std::string_view pattern() const { return {text_, length_}; }
 
  private:
-  static constexpr uint32_t kCapacity = 128, kMark = 5;   // kMark: ", ..."
+  static constexpr size_t kMarkBytes = 5;   // ", ..."
 
-  bool put(std::string_view name) {
-    const bool fits = length_ + 2 + name.size() + kMark <= kCapacity;
-    if (!fits) name = "...";
-    if (length_ > 0) append(", ");
-    append(name);
-    return fits;
-  }
   void append(std::string_view text) {
     for (const char c : text) text_[length_++] = c;
   }
 
-  char text_[kCapacity];
-  uint32_t length_ = 0;
+  char text_[192];
+  size_t length_ = 0;
 };
 
 }   // namespace
@@ -60,20 +62,20 @@ std::span<const FormatInfo> format_table() { return kFormats; }
 const FormatInfo& format_info(Format format) { return kFormats[static_cast<size_t>(format)]; }
 
 Result<Format> format_from_number(uint32_t number, std::string_view tensor) {
+  const std::string_view shown = slice(tensor, 0, 64);   // GGUF's limit for names; the list must fit behind it
   for (size_t i = 0; i < std::size(kFormats); ++i) {
     if (kFormats[i].number != number) continue;
     if (kFormats[i].enabled) return static_cast<Format>(i);
-    return Status::error(Code::unsupported,
-                         "tensor {} is of type {} ({}), which was left out of this build; it reads {}", tensor, number,
-                         kFormats[i].name, FormatList().text());
+    const WithFormats sentence("tensor {} is of type {} ({}), which was left out of this build; it reads ");
+    return Status::error(Code::unsupported, sentence.pattern(), shown, number, kFormats[i].name);
   }
   for (const OtherType& other : kOtherTypes) {
     if (other.number != number) continue;
-    return Status::error(Code::unsupported, "tensor {} is of type {} ({}), which mote does not read; it reads {}",
-                         tensor, number, other.name, FormatList().text());
+    const WithFormats sentence("tensor {} is of type {} ({}), which mote does not read; it reads ");
+    return Status::error(Code::unsupported, sentence.pattern(), shown, number, other.name);
   }
-  return Status::error(Code::unsupported, "tensor {} is of the unknown type {}; this build reads {}", tensor, number,
-                       FormatList().text());
+  return Status::error(Code::unsupported,
+                       WithFormats("tensor {} is of the unknown type {}; this build reads ").pattern(), shown, number);
 }
 
 uint64_t row_bytes(Format format, uint64_t values) {

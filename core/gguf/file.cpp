@@ -96,10 +96,10 @@ Status walk_array(HeaderReader& reader, std::string_view key) {
 
 struct TensorRow {
   std::string_view name;
-  uint32_t n_dimensions;
-  uint64_t dimensions[Tensor::kMaxDimensions];
-  uint32_t format_number;
-  uint64_t offset;   // from the start of the tensor data
+  uint32_t n_dimensions = 0;
+  uint64_t dimensions[Tensor::kMaxDimensions] = {1, 1, 1, 1};
+  uint32_t format_number = 0;
+  uint64_t offset = 0;   // from the start of the tensor data
 };
 
 Status read_row(HeaderReader& reader, uint64_t index, uint64_t count, TensorRow* row) {
@@ -115,7 +115,6 @@ Status read_row(HeaderReader& reader, uint64_t index, uint64_t count, TensorRow*
     return Status::error(Code::bad_model, "tensor {} has {} dimensions, 1 to {} are allowed", row->name,
                          row->n_dimensions, Tensor::kMaxDimensions);
   }
-  for (uint32_t i = 0; i < Tensor::kMaxDimensions; ++i) row->dimensions[i] = 1;
   for (uint32_t i = 0; i < row->n_dimensions; ++i) {
     if (!reader.take(&row->dimensions[i])) return cut_short(reader, "the dimensions of tensor {}", row->name);
   }

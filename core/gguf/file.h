@@ -38,22 +38,22 @@ std::string_view type_name(Type type);
 // One metadata value, as it lies in the file.
 struct Entry {
   std::string_view key;
-  Type type;              // of the value; for an array see element_type
-  Type element_type;      // arrays: of the elements; otherwise equal to type
-  uint64_t count;         // arrays: number of elements; otherwise 1
-  const uint8_t* value;   // first byte of the (first) value
-  uint64_t value_bytes;   // bytes up to the end of the value, all elements included
+  Type type = Type::uint8;           // of the value; for an array see element_type
+  Type element_type = Type::uint8;   // arrays: of the elements; otherwise equal to type
+  uint64_t count = 0;                // arrays: number of elements; otherwise 1
+  const uint8_t* value = nullptr;    // first byte of the (first) value; of a string its u64 length
+  uint64_t value_bytes = 0;          // bytes up to the end of the value, all elements included
 };
 
 struct Tensor {
   static constexpr uint32_t kMaxDimensions = 4;
   std::string_view name;
-  Format format;
-  uint32_t n_dimensions;
-  uint64_t dimensions[kMaxDimensions];   // innermost (columns) first, as GGUF stores them; unused ones are 1
-  const uint8_t* data;                   // in the caller's bytes, any address
-  uint64_t bytes;
-  uint64_t offset_bytes;   // from the start of the file
+  Format format = Format::f32;
+  uint32_t n_dimensions = 0;
+  uint64_t dimensions[kMaxDimensions] = {1, 1, 1, 1};   // innermost (columns) first, as GGUF stores them; unused: 1
+  const uint8_t* data = nullptr;                        // in the caller's bytes, any address; nullptr: not at hand
+  uint64_t bytes = 0;
+  uint64_t offset_bytes = 0;   // from the start of the file
 };
 
 // Walks the elements of a string array once, in order.

@@ -17,7 +17,7 @@ constexpr ArchitectureEntry kArchitectures[] = {
 #undef MOTE_ARCHITECTURE
 };
 
-}  // namespace
+}   // namespace
 
 std::span<const ArchitectureEntry> architectures() { return kArchitectures; }
 
@@ -30,7 +30,8 @@ Result<const ArchitectureEntry*> find_architecture(std::string_view name) {
     const FormatArgument arguments[] = {FormatArgument(length == 0 ? "" : ", "), FormatArgument(entry.name)};
     length += format_sentence(known + length, static_cast<uint32_t>(sizeof known) - length, "{}{}", arguments, 2);
   }
-  return Status::error(Code::unsupported, "general.architecture is {}; this build runs {}", name, std::string_view(known, length));
+  return Status::error(Code::unsupported, "general.architecture is {}; this build runs {}", name,
+                       std::string_view(known, length));
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -19,4 +19,4 @@ std::span<const ArchitectureEntry> architectures();
 // The row of this name; unsupported, with the names that are there, otherwise.
 Result<const ArchitectureEntry*> find_architecture(std::string_view name);
 
-}  // namespace mote
+}   // namespace mote

@@ -91,17 +91,19 @@ RopeConfig read_rope(Reader& reader, uint32_t key_dim, uint32_t context_length) 
     rope.scaling = RopeScaling::linear;
   } else if (kind == "yarn") {
     rope.scaling = RopeScaling::yarn;
-    rope.original_context = reader.count("rope.scaling.original_context_length", 1, Config::kMaxContext, context_length);
+    rope.original_context =
+        reader.count("rope.scaling.original_context_length", 1, Config::kMaxContext, context_length);
     rope.attention_factor = reader.real("rope.scaling.attn_factor", 1e-3, 1e3, 1);
     rope.beta_fast = reader.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = reader.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1);
   } else {
-    reader.keep(Status::error(Code::unsupported, "rope.scaling.type is {}; this build knows none, linear and yarn", kind));
+    reader.keep(
+        Status::error(Code::unsupported, "rope.scaling.type is {}; this build knows none, linear and yarn", kind));
   }
   return rope;
 }
 
-}  // namespace
+}   // namespace
 
 Result<std::string_view> read_architecture(const gguf::File& file) { return file.get_string("general.architecture"); }
 
@@ -117,12 +119,12 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
   config.norm_epsilon = static_cast<float>(reader.real("attention.layer_norm_rms_epsilon", 0, 1));
   const uint32_t vocab_size = reader.count("vocab_size", 1, Config::kMaxVocab, n_vocab);
   if (const uint32_t n_experts = reader.count("expert_count", 0, UINT32_MAX, 0); n_experts != 0)
-    reader.keep(Status::error(Code::unsupported, "{}.expert_count is {}; mixtures of experts are not run by this build", architecture,
-                              n_experts));
+    reader.keep(Status::error(Code::unsupported, "{}.expert_count is {}; mixtures of experts are not run by this build",
+                              architecture, n_experts));
   if (!reader.status().ok()) return reader.status();
   if (vocab_size != n_vocab)
-    return Status::error(Code::bad_model, "{}.vocab_size is {}, token_embd.weight has {} rows", architecture, vocab_size,
-                         n_vocab);
+    return Status::error(Code::bad_model, "{}.vocab_size is {}, token_embd.weight has {} rows", architecture,
+                         vocab_size, n_vocab);
 
   // Without key_length a head is the width divided by the heads, which then must be the same in every layer.
   if (!reader.has("attention.key_length")) {
@@ -147,7 +149,8 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
 
 Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& config, uint32_t layer) {
   LayerConfig out{};
-  const Key heads(config.architecture, "attention.head_count"), kv_heads(config.architecture, "attention.head_count_kv");
+  const Key heads(config.architecture, "attention.head_count"),
+      kv_heads(config.architecture, "attention.head_count_kv");
   const Key width(config.architecture, "feed_forward_length");
   MOTE_ASSIGN_OR_RETURN(const uint64_t n_heads,
                         file.get_unsigned_at(heads, layer, config.n_layers, 1, Config::kMaxHeads));
@@ -163,10 +166,12 @@ Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& conf
   out.n_heads = static_cast<uint32_t>(n_heads);
   out.n_kv_heads = static_cast<uint32_t>(n_kv_heads);
   out.d_ff = static_cast<uint32_t>(d_ff);
-  if (uint64_t{out.n_heads} * config.key_dim > Config::kMaxWidth || uint64_t{out.n_heads} * config.value_dim > Config::kMaxWidth)
-    return Status::error(Code::bad_model, "layer {} has {} heads of {} values; together at most {} are allowed", layer, out.n_heads,
-                         config.key_dim > config.value_dim ? config.key_dim : config.value_dim, Config::kMaxWidth);
+  if (uint64_t{out.n_heads} * config.key_dim > Config::kMaxWidth ||
+      uint64_t{out.n_heads} * config.value_dim > Config::kMaxWidth)
+    return Status::error(Code::bad_model, "layer {} has {} heads of {} values; together at most {} are allowed", layer,
+                         out.n_heads, config.key_dim > config.value_dim ? config.key_dim : config.value_dim,
+                         Config::kMaxWidth);
   return out;
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -11,13 +11,13 @@ namespace mote {
 enum class RopeScaling : uint8_t { none, linear, yarn };
 
 struct RopeConfig {
-  uint32_t n_rotated;              // dimensions of a head that are turned, even
+  uint32_t n_rotated;   // dimensions of a head that are turned, even
   double base;
   RopeScaling scaling;
-  double factor;                   // positions are divided by it (linear, yarn); 1 otherwise
-  uint32_t original_context;       // yarn: the length that the model was first trained for
-  double attention_factor;         // yarn: further magnitude of cos and sin
-  double beta_fast, beta_slow;     // yarn: turns over the original context between which frequencies are blended
+  double factor;                 // positions are divided by it (linear, yarn); 1 otherwise
+  uint32_t original_context;     // yarn: the length that the model was first trained for
+  double attention_factor;       // yarn: further magnitude of cos and sin
+  double beta_fast, beta_slow;   // yarn: turns over the original context between which frequencies are blended
 };
 
 struct Config {
@@ -28,7 +28,7 @@ struct Config {
 
   std::string_view architecture;
   uint32_t n_vocab, n_layers, d_model, context_length;
-  uint32_t key_dim, value_dim;     // of a head
+  uint32_t key_dim, value_dim;   // of a head
   float norm_epsilon;
   RopeConfig rope;
 };
@@ -45,4 +45,4 @@ Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& conf
 // general.architecture, as it stands in the file.
 Result<std::string_view> read_architecture(const gguf::File& file);
 
-}  // namespace mote
+}   // namespace mote

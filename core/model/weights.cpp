@@ -47,7 +47,7 @@ double rope_frequency(const RopeConfig& rope, uint32_t i, double factor) {
   return stretched * (1 - keep) + plain * keep;
 }
 
-}  // namespace
+}   // namespace
 
 const gguf::Tensor* Weights::require(std::string_view name) {
   const gguf::Tensor* tensor = index_.find(name);
@@ -58,16 +58,19 @@ const gguf::Tensor* Weights::require(std::string_view name) {
 Matrix Weights::matrix(std::string_view name, uint32_t rows, uint32_t columns) {
   const gguf::Tensor* tensor = require(name);
   if (tensor == nullptr) return {};
-  if (tensor->dimensions[0] != columns || tensor->dimensions[1] != rows || tensor->dimensions[2] != 1 || tensor->dimensions[3] != 1) {
-    fail(Status::error(Code::bad_model, "tensor {} is [{}, {}, {}, {}]; the metadata asks for [{}, {}]", name, tensor->dimensions[0],
-                       tensor->dimensions[1], tensor->dimensions[2], tensor->dimensions[3], columns, rows));
+  if (tensor->dimensions[0] != columns || tensor->dimensions[1] != rows || tensor->dimensions[2] != 1 ||
+      tensor->dimensions[3] != 1) {
+    fail(Status::error(Code::bad_model, "tensor {} is [{}, {}, {}, {}]; the metadata asks for [{}, {}]", name,
+                       tensor->dimensions[0], tensor->dimensions[1], tensor->dimensions[2], tensor->dimensions[3],
+                       columns, rows));
     return {};
   }
   return {tensor->data, rows, columns, tensor->format, tensor->name};
 }
 
 std::span<float> Weights::widen(const gguf::Tensor& tensor, uint32_t count) {
-  if (tensor.dimensions[0] != count || tensor.dimensions[1] != 1 || tensor.dimensions[2] != 1 || tensor.dimensions[3] != 1) {
+  if (tensor.dimensions[0] != count || tensor.dimensions[1] != 1 || tensor.dimensions[2] != 1 ||
+      tensor.dimensions[3] != 1) {
     fail(Status::error(Code::bad_model, "tensor {} is [{}, {}, {}, {}]; a vector of {} values is needed", tensor.name,
                        tensor.dimensions[0], tensor.dimensions[1], tensor.dimensions[2], tensor.dimensions[3], count));
     return {};
@@ -103,7 +106,8 @@ RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::s
   for (uint32_t i = 0; i < frequency.size(); ++i) {
     const double f = factor.empty() ? 1 : static_cast<double>(factor[i]);
     if (!(f > 0 && f < 1e30)) {
-      fail(Status::error(Code::bad_model, "tensor {} holds {} at {}; every factor must be above 0 and finite", factors_name, f, i));
+      fail(Status::error(Code::bad_model, "tensor {} holds {} at {}; every factor must be above 0 and finite",
+                         factors_name, f, i));
       break;
     }
     frequency[i] = rope_frequency(config, i, f);
@@ -118,8 +122,9 @@ Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index) {
   if (embedding == nullptr) return Status::error(Code::bad_model, "tensor token_embd.weight is missing");
   const uint64_t rows = embedding->dimensions[1];
   if (rows > Config::kMaxVocab)
-    return Status::error(Code::bad_model, "tensor token_embd.weight has {} rows; at most {} are allowed", rows, Config::kMaxVocab);
+    return Status::error(Code::bad_model, "tensor token_embd.weight has {} rows; at most {} are allowed", rows,
+                         Config::kMaxVocab);
   return static_cast<uint32_t>(rows);
 }
 
-}  // namespace mote
+}   // namespace mote

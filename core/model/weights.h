@@ -48,4 +48,4 @@ class Weights {
 // Rows of the token embedding: the size of the vocabulary that the model's matrices are made for.
 Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index);
 
-}  // namespace mote
+}   // namespace mote

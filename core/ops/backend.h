@@ -25,17 +25,17 @@ enum class KvType : uint8_t { f16, f32 };
 
 // What a session may ask for at most; fixed when it opens.
 struct SessionShape {
-  uint32_t max_batch = 0;          // rows of a batch, Dimension::tokens
-  uint32_t max_outputs = 0;        // Dimension::outputs
-  uint32_t context = 0;            // positions
+  uint32_t max_batch = 0;     // rows of a batch, Dimension::tokens
+  uint32_t max_outputs = 0;   // Dimension::outputs
+  uint32_t context = 0;       // positions
   KvType kv_type = KvType::f16;
 };
 
 // The rows of one run. Positions are consecutive: row r stands at first_position + r.
 struct Batch {
-  std::span<const int32_t> tokens;        // [rows], each below n_vocab (checked by the session)
+  std::span<const int32_t> tokens;   // [rows], each below n_vocab (checked by the session)
   uint32_t first_position = 0;
-  std::span<const uint32_t> output_rows;  // [outputs], rising row numbers whose logits are wanted
+  std::span<const uint32_t> output_rows;   // [outputs], rising row numbers whose logits are wanted
 };
 
 // Where the Values of a session live: f32, [rows, columns] without gaps, at multiples of 64 bytes. A Value that no
@@ -67,11 +67,11 @@ class CancelFlag {
 
 // How the bytes that `compile` and `open` took from their arenas divide, and what they hold elsewhere. Added to.
 struct Footprint {
-  uint64_t packed_bytes = 0;       // compile: weights copied or repacked
-  uint64_t state_bytes = 0;        // open: what sequences carry
-  uint64_t scratch_bytes = 0;      // open: working memory
-  uint64_t device_bytes = 0;       // on a device, outside the arenas
-  uint64_t library_bytes = 0;      // what a library under the backend is expected to take for itself
+  uint64_t packed_bytes = 0;    // compile: weights copied or repacked
+  uint64_t state_bytes = 0;     // open: what sequences carry
+  uint64_t scratch_bytes = 0;   // open: working memory
+  uint64_t device_bytes = 0;    // on a device, outside the arenas
+  uint64_t library_bytes = 0;   // what a library under the backend is expected to take for itself
 };
 
 // A compiled part of a plan. Only its backend knows what is inside.
@@ -113,7 +113,8 @@ class Executor {
 struct BackendServices {
   Parallel parallel;
   // Which of the processor's instruction sets kernels may use beyond the library's baseline, as the bits of the
-  // backend (backends/cpu/isa.h); 0 leaves the scalar rows. For tests and comparisons: no bit of a result depends on it.
+  // backend (backends/cpu/isa.h); 0 leaves the scalar rows. For tests and comparisons: no bit of a result depends on
+  // it.
   uint32_t instruction_sets = UINT32_MAX;
 };
 
@@ -146,4 +147,4 @@ struct BackendEntry {
 // Defined in backends/registry.cpp, in the order of preference.
 std::span<const BackendEntry> built_in_backends();
 
-}  // namespace mote
+}   // namespace mote

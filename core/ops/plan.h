@@ -11,21 +11,21 @@ namespace mote {
 struct ValueInfo {
   Dimension rows;
   uint32_t columns;
-  uint32_t first_step, last_step;  // made by, last read by (the plan's result: kept to the end)
+  uint32_t first_step, last_step;   // made by, last read by (the plan's result: kept to the end)
 };
 
 // Keys and values of one layer: position p holds keys [n_kv_heads, key_dim] and values [n_kv_heads, value_dim].
 struct StateInfo {
   uint32_t layer;
   uint32_t n_kv_heads, key_dim, value_dim;
-  uint32_t window;                 // 0: a query sees every earlier position
+  uint32_t window;   // 0: a query sees every earlier position
 };
 
 struct Plan {
   std::span<const Step> steps;
   std::span<const ValueInfo> values;
   std::span<const StateInfo> states;
-  Value logits;                    // [outputs, n_vocab]
+  Value logits;   // [outputs, n_vocab]
 };
 
 // A run of steps that one backend executes as a whole.
@@ -35,4 +35,4 @@ struct PlanPart {
   std::span<const Step> steps() const { return plan->steps.subspan(first, count); }
 };
 
-}  // namespace mote
+}   // namespace mote

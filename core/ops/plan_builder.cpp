@@ -26,7 +26,8 @@ void PlanBuilder::add_step(const Step& step) {
   if (!status_.ok()) return;
   if (storing_) {
     if (counts_.steps >= steps_.size()) {
-      status_ = Status::error(Code::out_of_memory, "the plan has more than the {} steps it was sized for", steps_.size());
+      status_ =
+          Status::error(Code::out_of_memory, "the plan has more than the {} steps it was sized for", steps_.size());
       return;
     }
     for (const Value& input : step.inputs)
@@ -41,7 +42,8 @@ Value PlanBuilder::finish_step(Step& step, Dimension rows, uint32_t columns) {
   Value out{static_cast<uint16_t>(counts_.values), rows, columns};
   if (storing_) {
     if (counts_.values >= values_.size()) {
-      status_ = Status::error(Code::out_of_memory, "the plan has more than the {} Values it was sized for", values_.size());
+      status_ =
+          Status::error(Code::out_of_memory, "the plan has more than the {} Values it was sized for", values_.size());
       return {};
     }
     values_[counts_.values] = {rows, columns, counts_.steps, counts_.steps};
@@ -59,7 +61,8 @@ Value PlanBuilder::embed(const Matrix& table) {
 }
 
 Value PlanBuilder::position_embed(Value x, const Matrix& table) {
-  expect(x.columns == table.columns, "{} has rows of {} values, the hidden state has {}", table.name, table.columns, x.columns);
+  expect(x.columns == table.columns, "{} has rows of {} values, the hidden state has {}", table.name, table.columns,
+         x.columns);
   Step step = start(Op::position_embed, x);
   step.matrix = table;
   return finish_step(step, x.rows, x.columns);
@@ -116,7 +119,8 @@ State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t valu
   if (!expect(counts_.states < State::kNone, "the plan has more than {} states", State::kNone, 0, 0)) return {};
   if (storing_) {
     if (counts_.states >= states_.size()) {
-      status_ = Status::error(Code::out_of_memory, "the plan has more than the {} states it was sized for", states_.size());
+      status_ =
+          Status::error(Code::out_of_memory, "the plan has more than the {} states it was sized for", states_.size());
       return {};
     }
     states_[counts_.states] = last_state_;
@@ -127,7 +131,8 @@ State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t valu
 
 State PlanBuilder::append(State state, Value keys, Value values) {
   const StateInfo& info = last_state_;
-  expect(uint64_t{info.n_kv_heads} * info.key_dim == keys.columns && uint64_t{info.n_kv_heads} * info.value_dim == values.columns,
+  expect(uint64_t{info.n_kv_heads} * info.key_dim == keys.columns &&
+             uint64_t{info.n_kv_heads} * info.value_dim == values.columns,
          "{} KV heads do not fit keys of {} and values of {} values", info.n_kv_heads, keys.columns, values.columns);
   Step step = start(Op::append, keys);
   step.inputs[1] = values;
@@ -140,7 +145,8 @@ Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttribut
   const StateInfo& info = last_state_;
   if (!expect(attributes.n_heads != 0 && info.n_kv_heads != 0 && attributes.n_heads % info.n_kv_heads == 0 &&
                   uint64_t{attributes.n_heads} * info.key_dim == q.columns,
-              "{} heads on {} KV heads do not fit queries of {} values", attributes.n_heads, info.n_kv_heads, q.columns))
+              "{} heads on {} KV heads do not fit queries of {} values", attributes.n_heads, info.n_kv_heads,
+              q.columns))
     return {};
   Step step = start(Op::attention, q);
   step.state = past;
@@ -188,7 +194,8 @@ Value PlanBuilder::take_wanted_rows(Value x) {
 }
 
 Status PlanBuilder::logits(Value logits) {
-  expect(logits.rows == Dimension::outputs, "the plan's result has a row for every token, not for the wanted ones", 0, 0, 0);
+  expect(logits.rows == Dimension::outputs, "the plan's result has a row for every token, not for the wanted ones", 0,
+         0, 0);
   if (!status_.ok()) return status_;
   logits_ = logits;
   if (storing_) values_[logits.id].last_step = UINT32_MAX;   // kept after the last step
@@ -205,4 +212,4 @@ Result<Plan> PlanBuilder::finish() const {
   return plan;
 }
 
-}  // namespace mote
+}   // namespace mote

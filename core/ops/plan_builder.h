@@ -14,7 +14,7 @@ namespace mote {
 struct RopeSettings {
   RopeAnglesAttributes angles;
   RopePairing pairing;
-  uint32_t number;                 // tells the settings of one model apart, also while frequencies have no data
+  uint32_t number;   // tells the settings of one model apart, also while frequencies have no data
 };
 
 class PlanBuilder {
@@ -31,7 +31,7 @@ class PlanBuilder {
   void enter_layer(uint32_t layer) { layer_ = layer; }
   void leave_layers() { layer_ = kNoLayer; }
 
-  Value embed(const Matrix& table);                                   // [tokens, table.columns]
+  Value embed(const Matrix& table);   // [tokens, table.columns]
   Value position_embed(Value x, const Matrix& table);
   Value rms_norm(Value x, const Vector& weight, float epsilon);
   Value layer_norm(Value x, const Vector& weight, const Vector& bias, float epsilon);
@@ -45,7 +45,7 @@ class PlanBuilder {
   Value add(Value a, Value b);
   Value scale(Value x, float factor);
   Value softcap(Value x, float cap);
-  Value take_wanted_rows(Value x);                                    // [outputs, columns of x]
+  Value take_wanted_rows(Value x);   // [outputs, columns of x]
   // Names the plan's result, [outputs, n_vocab].
   Status logits(Value logits);
 
@@ -70,12 +70,12 @@ class PlanBuilder {
   bool storing_ = false;
   Counts counts_;
   uint32_t layer_ = kNoLayer;
-  StateInfo last_state_{};             // of the last kv_state: what append and attention are checked against
+  StateInfo last_state_{};   // of the last kv_state: what append and attention are checked against
   uint16_t last_state_id_ = State::kNone;
-  Value angles_;                       // made by the first rope of each setting, shared by the ones after it
+  Value angles_;   // made by the first rope of each setting, shared by the ones after it
   uint32_t angles_number_ = 0;
   Value logits_;
   Status status_;
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -13,4 +13,4 @@ void rope_angles_row(const RopeAnglesAttributes& attributes, uint32_t position, 
   }
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -10,4 +10,4 @@ namespace mote {
 // position, rounded to f32 once.
 void rope_angles_row(const RopeAnglesAttributes& attributes, uint32_t position, float* row);
 
-}  // namespace mote
+}   // namespace mote

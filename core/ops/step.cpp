@@ -9,8 +9,8 @@ constexpr OpInfo kOps[] = {
 #undef MOTE_OP
 };
 
-}  // namespace
+}   // namespace
 
 const OpInfo& op_info(Op op) { return kOps[static_cast<uint8_t>(op)]; }
 
-}  // namespace mote
+}   // namespace mote

@@ -37,7 +37,7 @@ enum class Dimension : uint8_t {
 // An f32 tensor [rows, columns] made by one step and read by later ones. A handle: copy it freely.
 struct Value {
   static constexpr uint16_t kNone = 0xffff;
-  uint16_t id = kNone;             // index into Plan::values
+  uint16_t id = kNone;   // index into Plan::values
   Dimension rows = Dimension::tokens;
   uint32_t columns = 0;
   bool exists() const { return id != kNone; }
@@ -46,7 +46,7 @@ struct Value {
 // What a sequence carries from batch to batch, for example keys and values of a layer.
 struct State {
   static constexpr uint16_t kNone = 0xffff;
-  uint16_t id = kNone;             // index into Plan::states
+  uint16_t id = kNone;   // index into Plan::states
   bool exists() const { return id != kNone; }
 };
 
@@ -56,7 +56,7 @@ struct Matrix {
   const uint8_t* data = nullptr;
   uint32_t rows = 0, columns = 0;
   Format format = Format::f32;
-  std::string_view name;           // of the tensor, for messages
+  std::string_view name;   // of the tensor, for messages
 };
 
 // A weight vector, widened to f32 when the model opened. `data` is null while only a quote is made.
@@ -75,20 +75,22 @@ enum class Activation : uint8_t {
 
 // How `rope` pairs the dimensions of a head.
 enum class RopePairing : uint8_t {
-  neighbours,  // (2i, 2i + 1)
-  halves,      // (i, i + n_rotated / 2)
+  neighbours,   // (2i, 2i + 1)
+  halves,       // (i, i + n_rotated / 2)
 };
 
 // rms_norm:   y = x / sqrt(mean(x^2) + epsilon) * vector                https://arxiv.org/abs/1910.07467
 // layer_norm: y = (x - mean) / sqrt(variance + epsilon) * vector + bias https://arxiv.org/abs/1607.06450
-struct NormAttributes { float epsilon; };
+struct NormAttributes {
+  float epsilon;
+};
 
 // rope_angles: y[row, 2i] = magnitude * cos(position * frequency[i]), y[row, 2i + 1] = magnitude * sin(...), for
 // i < n_rotated / 2; angles in double from the integer position, rounded to f32 once (core/ops/rope_angles.h).
 struct RopeAnglesAttributes {
-  const double* frequency;         // [n_rotated / 2], radians per position; null while only a quote is made
-  uint32_t n_rotated;              // even
-  double magnitude;                // YaRN's attention factor, otherwise 1
+  const double* frequency;   // [n_rotated / 2], radians per position; null while only a quote is made
+  uint32_t n_rotated;        // even
+  double magnitude;          // YaRN's attention factor, otherwise 1
 };
 
 // rope: inputs x [tokens, n_heads * head_dim] and angles [tokens, n_rotated]; turns the first n_rotated dimensions
@@ -107,14 +109,18 @@ struct RopeAttributes {
 struct AttentionAttributes {
   uint32_t n_heads;
   float scale;
-  float softcap;                   // 0: none; otherwise softcap * tanh(s / softcap) before the softmax
+  float softcap;   // 0: none; otherwise softcap * tanh(s / softcap) before the softmax
 };
 
 // activate: y = f(x).   gate: inputs g and u of one shape; y = f(g) * u  https://arxiv.org/abs/2002.05202
-struct ActivateAttributes { Activation function; };
+struct ActivateAttributes {
+  Activation function;
+};
 
 // scale: y = factor * x.   softcap: y = factor * tanh(x / factor)
-struct ScaleAttributes { float factor; };
+struct ScaleAttributes {
+  float factor;
+};
 
 // The other ops:
 // embed           y[row] = row `token[row]` of matrix [n_vocab, d_model]
@@ -126,12 +132,12 @@ struct Step {
   static constexpr uint32_t kMaxInputs = 2;
 
   Op op;
-  uint16_t layer = 0xffff;         // for messages and profiles; 0xffff: outside the layers
+  uint16_t layer = 0xffff;   // for messages and profiles; 0xffff: outside the layers
   Value inputs[kMaxInputs];
   Value output;
   State state;
   Matrix matrix;
-  Vector vector;                   // norm weights
+  Vector vector;   // norm weights
   Vector bias;
   union Attributes {
     NormAttributes norm;
@@ -143,4 +149,4 @@ struct Step {
   } attributes{};
 };
 
-}  // namespace mote
+}   // namespace mote

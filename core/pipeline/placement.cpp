@@ -23,7 +23,7 @@ Backend* choose(const Plan& plan, uint32_t index, std::span<Backend* const> back
   return nullptr;
 }
 
-}  // namespace
+}   // namespace
 
 uint32_t describe_step(const Step& step, char* to, uint32_t capacity) {
   const std::string_view op = op_info(step.op).name;
@@ -65,4 +65,4 @@ Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backen
   return placement;
 }
 
-}  // namespace mote
+}   // namespace mote

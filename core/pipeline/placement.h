@@ -11,11 +11,11 @@ namespace mote {
 struct PlacedPart {
   PlanPart part;
   Backend* backend = nullptr;
-  Program* program = nullptr;      // null until compiled
+  Program* program = nullptr;   // null until compiled
 };
 
-// Takes the parts' memory from `arena` (a measuring arena yields an empty span: `parts_count` tells how many there are).
-// unsupported, naming the step, when no backend takes one. `plan` must stay where it is.
+// Takes the parts' memory from `arena` (a measuring arena yields an empty span: `parts_count` tells how many there
+// are). unsupported, naming the step, when no backend takes one. `plan` must stay where it is.
 struct Placement {
   std::span<PlacedPart> parts;
   uint32_t parts_count = 0;
@@ -25,4 +25,4 @@ Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backen
 // "blk.3 linear blk.3.attn_q.weight (q4_1)", cut to `capacity`. Returns its length.
 uint32_t describe_step(const Step& step, char* to, uint32_t capacity);
 
-}  // namespace mote
+}   // namespace mote

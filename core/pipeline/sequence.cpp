@@ -60,7 +60,8 @@ void Sequence::close() {
 Status Sequence::check_tokens(std::span<const int32_t> tokens) const {
   for (size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= n_vocab())
-      return Status::error(Code::invalid_argument, "token {} at index {} is outside the vocabulary of {}", tokens[i], i, n_vocab());
+      return Status::error(Code::invalid_argument, "token {} at index {} is outside the vocabulary of {}", tokens[i], i,
+                           n_vocab());
   return {};
 }
 
@@ -71,8 +72,8 @@ Status Sequence::make_room(size_t count) {
   const uint64_t keep = options_.keep;
   const uint64_t least = options_.slide && keep < n_history_ ? keep : n_history_;
   if (least > context || count > context - least)
-    return Status::error(Code::context_full, "{} tokens do not fit behind the {} that stay in a context of {}", count, least,
-                         context);
+    return Status::error(Code::context_full, "{} tokens do not fit behind the {} that stay in a context of {}", count,
+                         least, context);
   while (n_history_ + count > context) {
     const auto drop = static_cast<uint32_t>((n_history_ - keep + 1) / 2);
     for (uint64_t i = keep; i + drop < n_history_; ++i) history_[i] = history_[i + drop];
@@ -188,7 +189,8 @@ Status Sequence::step() {
 
 Status Sequence::rewind(size_t n_tokens) {
   if (n_tokens > n_history_)
-    return Status::error(Code::invalid_argument, "cannot rewind to {} tokens; the history has {}", n_tokens, n_history_);
+    return Status::error(Code::invalid_argument, "cannot rewind to {} tokens; the history has {}", n_tokens,
+                         n_history_);
   n_history_ = static_cast<uint32_t>(n_tokens);
   const uint32_t n_run = n_history_ == 0 ? 0 : n_history_ - 1;
   if (n_run_ > n_run) truncate_to(n_run);
@@ -201,7 +203,8 @@ Status Sequence::prompt(std::span<const int32_t> tokens, size_t* reused, size_t*
   if (tokens.empty()) return Status::error(Code::invalid_argument, "a prompt needs at least one token");
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
   if (tokens.size() > options_.shape.context)
-    return Status::error(Code::context_full, "a prompt of {} tokens does not fit a context of {}", tokens.size(), options_.shape.context);
+    return Status::error(Code::context_full, "a prompt of {} tokens does not fit a context of {}", tokens.size(),
+                         options_.shape.context);
   uint32_t common = 0;
   while (common < n_history_ && common < tokens.size() && history_[common] == tokens[common]) ++common;
   MOTE_RETURN_IF_ERROR(rewind(common));
@@ -225,4 +228,4 @@ std::span<const float> Sequence::logits() const {
   return {values_.data(plan_->logits), n_vocab()};
 }
 
-}  // namespace mote
+}   // namespace mote

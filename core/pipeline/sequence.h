@@ -12,8 +12,8 @@ namespace mote {
 
 struct SequenceOptions {
   SessionShape shape;
-  bool slide = false;              // a full context drops tokens instead of refusing
-  uint32_t keep = 0;               // slide: tokens at the start that stay; below shape.context
+  bool slide = false;   // a full context drops tokens instead of refusing
+  uint32_t keep = 0;    // slide: tokens at the start that stay; below shape.context
 };
 
 // Bytes by kind, as they were taken from the arena.
@@ -30,8 +30,8 @@ struct LogitsSink {
 
 class Sequence {
  public:
-  // Takes everything from `arena`. Measuring yields a null pointer; `offset_scratch` [plan.values] is then written to in
-  // place of the sequence's own table, and the parts may be without programs. `parts` and `plan` must outlive it.
+  // Takes everything from `arena`. Measuring yields a null pointer; `offset_scratch` [plan.values] is then written to
+  // in place of the sequence's own table, and the parts may be without programs. `parts` and `plan` must outlive it.
   static Result<Sequence*> create(const Plan& plan, std::span<const PlacedPart> parts, const SequenceOptions& options,
                                   Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes);
   void close();
@@ -67,14 +67,14 @@ class Sequence {
   const Plan* plan_ = nullptr;
   std::span<const PlacedPart> parts_;
   SequenceOptions options_;
-  std::span<int32_t> history_;          // [context + 1]
-  std::span<uint32_t> output_rows_;     // [max_outputs], 0, 1, 2 ...
-  std::span<Executor*> executors_;      // [parts]
+  std::span<int32_t> history_;        // [context + 1]
+  std::span<uint32_t> output_rows_;   // [max_outputs], 0, 1, 2 ...
+  std::span<Executor*> executors_;    // [parts]
   ValueMemory values_;
   uint32_t n_history_ = 0, n_run_ = 0;
-  bool has_logits_ = false;             // of token n_run_ - 1, in the first row of the plan's result
+  bool has_logits_ = false;   // of token n_run_ - 1, in the first row of the plan's result
   uint64_t n_dropped_ = 0;
   std::atomic<uint32_t> cancel_{0};
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -86,8 +86,8 @@ class Planner {
     const Value out = step.output;
     if (out.exists() && offset_bytes_[out.id] == kMarked) {
       const Value first = step.inputs[0];
-      const bool reuse = op_info(step.op).in_place && first.exists() && ends_at(first, index) && first.rows == out.rows &&
-                         first.columns == out.columns && placed(first);
+      const bool reuse = op_info(step.op).in_place && first.exists() && ends_at(first, index) &&
+                         first.rows == out.rows && first.columns == out.columns && placed(first);
       if (reuse) {
         offset_bytes_[out.id] = offset_bytes_[first.id];
         moved_ = first.id;
@@ -113,10 +113,12 @@ class Planner {
 
   bool placed(Value value) const { return offset_bytes_[value.id] < kMarked; }
   bool ends_at(Value value, uint32_t index) const { return plan_.values[value.id].last_step == index; }
-  static Status too_many() { return Status::error(Code::unsupported, "the plan keeps too many Values alive at one time"); }
+  static Status too_many() {
+    return Status::error(Code::unsupported, "the plan keeps too many Values alive at one time");
+  }
 
   bool release(Value value) {
-    if (value.id == moved_) {       // its bytes went on to the step's output
+    if (value.id == moved_) {   // its bytes went on to the step's output
       moved_ = Value::kNone;
       return true;
     }
@@ -140,7 +142,7 @@ class Planner {
   uint16_t moved_ = Value::kNone;
 };
 
-}  // namespace
+}   // namespace
 
 Result<uint64_t> plan_values(const Plan& plan, std::span<const PlacedPart> parts, const SessionShape& shape,
                              std::span<uint64_t> offset_bytes) {
@@ -150,4 +152,4 @@ Result<uint64_t> plan_values(const Plan& plan, std::span<const PlacedPart> parts
   return planner.peak_bytes();
 }
 
-}  // namespace mote
+}   // namespace mote

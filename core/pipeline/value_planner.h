@@ -1,5 +1,5 @@
-// Gives every Value of a plan a place in one block of memory by liveness: two Values share bytes only when no step needs
-// both. Values that no host backend touches and that do not cross between backends get no place.
+// Gives every Value of a plan a place in one block of memory by liveness: two Values share bytes only when no step
+// needs both. Values that no host backend touches and that do not cross between backends get no place.
 #pragma once
 #include <span>
 
@@ -12,4 +12,4 @@ namespace mote {
 Result<uint64_t> plan_values(const Plan& plan, std::span<const PlacedPart> parts, const SessionShape& shape,
                              std::span<uint64_t> offset_bytes);
 
-}  // namespace mote
+}   // namespace mote

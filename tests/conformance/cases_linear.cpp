@@ -8,11 +8,11 @@
 //                    step of largest / 127; a block below 2^-100 counts as zero. With a = sum over blocks of
 //                    (largest / 254 (1 + 2^-10) sum |w|), or sum |w x| for such a tiny block:
 //                    a + (K/block + 10) 2 u sum over blocks of (4 largest|w| sum |x|) + u (|y| + |bias|). The factor 4:
-//                    a weight is a difference of a scaled code and a min, each rounded apart. The roundings of random x
-//                    are independent: their root mean square is at most sqrt(sum w^2) largest / 254 / sqrt(3). Against
-//                    the worst case, sum |w| largest / 254, that is sqrt(sum w^2) / (sqrt(3) sum |w|): about 0.7 /
-//                    sqrt(K) for weights of a bell curve, 0.6 for K = 1. The spread may be 0.9 / sqrt(K): a wrong code
-//                    or scale in one block of a row shows.
+//                    a weight is a difference of a scaled code and a min, each rounded apart.
+//                    The roundings of random x are independent and even: each has the deviation |w| largest / 127 /
+//                    sqrt(12), and their squares add up.
+//   exact codes      a row of x of whole numbers, 127 the largest in each block, loses nothing in 8 bits: a = 0. What
+//                    the noise of 8 bits would hide, such as the last bit of one sub-scale, shows.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -26,7 +26,7 @@ namespace {
 constexpr double u = kRounding;
 
 // The part of a limit that comes from one row of weights and one of x.
-double dot_limit(const float* w, const float* x, size_t columns, uint32_t block) {
+double dot_limit(const float* w, const float* x, size_t columns, uint32_t block, bool exact_codes) {
   if (block == 0) {
     double magnitude = 0;
     for (size_t k = 0; k < columns; ++k) magnitude += std::abs(double{w[k]} * x[k]);
@@ -42,13 +42,13 @@ double dot_limit(const float* w, const float* x, size_t columns, uint32_t block)
       sum_w += std::abs(double{w[k]});
       sum_wx += std::abs(double{w[k]} * x[k]);
     }
-    eight_bits += largest_x < 0x1p-100 ? sum_wx : largest_x / 254 * (1 + 0x1p-10) * sum_w;
+    if (!exact_codes) eight_bits += largest_x < 0x1p-100 ? sum_wx : largest_x / 254 * (1 + 0x1p-10) * sum_w;
     rounding += 4 * largest_w * sum_x;
   }
   return eight_bits + (static_cast<double>(columns) / block + 10) * 2 * u * rounding;
 }
 
-std::vector<double> linear_limit(const Case& self, const std::vector<float>& expected) {
+std::vector<double> limits_of(const Case& self, const std::vector<float>& expected, bool exact_codes) {
   const Matrix& matrix = self.plan.steps[0].matrix;
   const std::vector<float>& x = self.input(0);
   const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, self.plan.matrices.at(0));
@@ -57,10 +57,40 @@ std::vector<double> linear_limit(const Case& self, const std::vector<float>& exp
   for (size_t i = 0; i < limits.size(); ++i) {
     const size_t row = i / matrix.rows, out = i % matrix.rows;
     const double bias = self.plan.biases.empty() ? 0 : std::abs(double{self.plan.biases.at(0)[out]});
-    limits[i] = dot_limit(&w[out * matrix.columns], &x[row * matrix.columns], matrix.columns, block) +
+    limits[i] = dot_limit(&w[out * matrix.columns], &x[row * matrix.columns], matrix.columns, block, exact_codes) +
                 u * (std::abs(double{expected[i]}) + bias) + 0x1p-149;
   }
   return limits;
+}
+
+std::vector<double> linear_limit(const Case& self, const std::vector<float>& expected) {
+  return limits_of(self, expected, false);
+}
+std::vector<double> exact_codes_limit(const Case& self, const std::vector<float>& expected) {
+  return limits_of(self, expected, true);
+}
+
+std::vector<double> linear_deviation(const Case& self, const std::vector<float>& expected) {
+  const Matrix& matrix = self.plan.steps[0].matrix;
+  const std::vector<float>& x = self.input(0);
+  const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, self.plan.matrices.at(0));
+  const uint32_t block = activation_block(matrix.format);
+  std::vector<double> deviations(expected.size());
+  for (size_t i = 0; i < deviations.size(); ++i) {
+    const float* row = &x[i / matrix.rows * matrix.columns];
+    const float* weights = &w[i % matrix.rows * matrix.columns];
+    double squares = 0;
+    for (size_t first = 0; first < matrix.columns; first += block) {
+      double largest = 0, sum = 0;
+      for (size_t k = first; k < first + block; ++k) {
+        largest = std::max(largest, std::abs(double{row[k]}));
+        sum += double{weights[k]} * weights[k];
+      }
+      squares += sum * largest * largest / (127.0 * 127.0 * 12.0);
+    }
+    deviations[i] = std::sqrt(squares) + 16 * u * std::abs(double{expected[i]}) + 0x1p-149;
+  }
+  return deviations;
 }
 
 struct Shape {
@@ -94,6 +124,16 @@ void make_x_hard(Case& made, Random& random) {
   made.name += ", hard to round";
 }
 
+// Whole multiples of 2^-6 up to 127 of them; each block of 32 has one with 127.
+void make_x_exact(Case& made, Random& random) {
+  std::vector<float>& x = made.plan.inputs.begin()->second;
+  for (float& value : x) value = (static_cast<float>(random.below(255)) - 127) / 64;
+  for (size_t first = 0; first < x.size(); first += 32)
+    x[first + random.below(32)] = (random.below(2) == 0 ? 127.0F : -127.0F) / 64;
+  made.limit = exact_codes_limit;
+  made.name += ", exact codes";
+}
+
 }   // namespace
 
 std::vector<Case> linear_cases() {
@@ -108,13 +148,16 @@ std::vector<Case> linear_cases() {
   for (const Format format : enabled_formats()) {
     const bool elements = format_info(format).block_values == 1;
     for (const Shape& shape : elements ? of_elements : of_blocks) {
-      Case made = linear_case(format, shape, random);
-      const double columns = made.plan.steps[0].matrix.columns;
-      if (!elements) made.rms_of_limit = 0.9 / std::sqrt(columns);
-      cases.push_back(std::move(made));
+      cases.push_back(linear_case(format, shape, random));
+      if (!elements) cases.back().deviation = linear_deviation;
     }
     cases.push_back(linear_case(format, {5, 9, elements ? 70U : 3U, true}, random));
     make_x_hard(cases.back(), random);
+    if (elements) continue;
+    for (const Shape& shape : {Shape{1, 17, 3, false}, {6, 5, 9, true}, {17, 3, 2, false}}) {
+      cases.push_back(linear_case(format, shape, random));
+      make_x_exact(cases.back(), random);
+    }
   }
   // On the rows whose outputs are wanted, as the last layer does it.
   Case outputs =

@@ -294,6 +294,34 @@ std::vector<float> oracle(const Case& test_case) {
   return test_case.compared.exists() ? rig.output() : state_values(rig, test_case);
 }
 
+namespace {
+
+// Above 1: too far. `limit` 0 allows no difference.
+double excess_of(float expected, float found, double limit) {
+  if (!std::isfinite(expected)) return std::isfinite(found) ? INFINITY : 0;
+  const double difference = std::abs(double{found} - expected);
+  if (difference == 0) return 0;
+  const double excess = limit > 0 ? difference / limit : INFINITY;
+  return excess >= 0 ? excess : INFINITY;
+}
+
+// The root mean square of difference / deviation over the elements that are finite; 0 when they are few.
+double spread_of(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found) {
+  if (test_case.deviation == nullptr) return 0;
+  const std::vector<double> deviations = test_case.deviation(test_case, expected);
+  double squares = 0;
+  size_t counted = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double ratio = (double{found[i]} - expected[i]) / deviations[i];
+    if (!std::isfinite(ratio)) continue;
+    squares += ratio * ratio;
+    ++counted;
+  }
+  return counted < 32 ? 0 : std::sqrt(squares / static_cast<double>(counted));
+}
+
+}   // namespace
+
 std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found) {
   if (expected.size() != found.size())
     return std::to_string(found.size()) + " elements instead of " + std::to_string(expected.size());
@@ -301,31 +329,20 @@ std::string compare(const Case& test_case, const std::vector<float>& expected, c
       test_case.limit == nullptr ? std::vector<double>(expected.size(), 0.0) : test_case.limit(test_case, expected);
   if (limits.size() != expected.size()) fail("the case's limits are not as many as its elements");
   size_t worst = 0;
-  double worst_excess = -1, squares = 0;
-  size_t counted = 0;
+  double worst_excess = -1;
   for (size_t i = 0; i < expected.size(); ++i) {
-    double excess = 0;   // above 1: wrong
-    if (!std::isfinite(expected[i])) {
-      excess = std::isfinite(found[i]) ? INFINITY : 0;
-    } else {
-      const double difference = std::abs(double{found[i]} - expected[i]);
-      excess = difference == 0 ? 0 : limits[i] > 0 ? difference / limits[i] : INFINITY;
-      if (!(excess >= 0)) excess = INFINITY;
-      squares += excess * excess;
-      ++counted;
-    }
+    const double excess = excess_of(expected[i], found[i], limits[i]);
     if (excess > worst_excess) worst_excess = excess, worst = i;
   }
-  const double rms = counted == 0 ? 0 : std::sqrt(squares / static_cast<double>(counted));
-  const bool spread_wrong = test_case.rms_of_limit > 0 && counted >= 64 && rms > test_case.rms_of_limit;
-  if (worst_excess <= 1 && !spread_wrong) return {};
+  const double spread = spread_of(test_case, expected, found);
+  if (worst_excess <= 1 && spread <= Case::kSpread) return {};
   const size_t columns = test_case.compared.exists() ? test_case.compared.columns : expected.size();
   char text[256];
-  std::snprintf(text, sizeof text,
-                "worst at row %zu column %zu: %.9g instead of %.9g, limit %.3g (%.3g of it); rms %.3g of the limits "
-                "(at most %.3g)",
-                worst / columns, worst % columns, double{found[worst]}, double{expected[worst]}, limits[worst],
-                worst_excess, rms, test_case.rms_of_limit);
+  std::snprintf(
+      text, sizeof text,
+      "worst at row %zu column %zu: %.9g instead of %.9g, limit %.3g (%.3g of it); rms %.3g deviations (limit %.3g)",
+      worst / columns, worst % columns, double{found[worst]}, double{expected[worst]}, limits[worst], worst_excess,
+      spread, Case::kSpread);
   return text;
 }
 

@@ -76,9 +76,10 @@ struct Case {
   Value compared;   // the Value that is compared; none: state 0 is, as exported
   // The greatest allowed |difference| of each compared element, from the oracle's values. Empty: equal bits.
   std::vector<double> (*limit)(const Case& self, const std::vector<float>& expected) = nullptr;
-  // Above 0: the root mean square of difference / limit may be at most this (limits are worst cases; this is what
-  // independent rounding errors add up to).
-  double rms_of_limit = 0;
+  // Where errors are many and independent: the standard deviation of each element's. The root mean square of difference
+  // / deviation may be at most kSpread; the limits are worst cases and would let a wrong scale pass in a long row.
+  std::vector<double> (*deviation)(const Case& self, const std::vector<float>& expected) = nullptr;
+  static constexpr double kSpread = 1.5;
 
   uint32_t positions() const { return static_cast<uint32_t>(tokens.size()); }
   const std::vector<float>& input(uint32_t index, size_t step = 0) const {

@@ -67,7 +67,7 @@ TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it",
         for (auto& [id, data] : made.plan.inputs)
           if (!data.empty()) data[random.below(static_cast<uint32_t>(data.size()))] = odd;
         made.name += std::isnan(odd) ? ", a NaN in each input" : ", an infinity in each input";
-        made.rms_of_limit = 0;
+        made.deviation = nullptr;
         cases.push_back(std::move(made));
       }
     }
@@ -89,7 +89,7 @@ TEST_CASE("a block of weights with all bits set harms only what depends on it", 
       const size_t block = random.below(static_cast<uint32_t>(bytes.size() / format.block_bytes));
       std::memset(&bytes[block * format.block_bytes], 0xFF, format.block_bytes);
       made.name += ", a block of ones";
-      made.rms_of_limit = 0;
+      made.deviation = nullptr;
       cases.push_back(std::move(made));
     }
   }
@@ -132,7 +132,7 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
   std::string wrong;
   size_t ran = 0;
   for (const Op op : kOps) {
-    const Case made = std::move(conformance_cases(op)[0]);
+    const Case made = std::move(conformance_cases(op).at(0));
     for (const BackendEntry& entry : built_in_backends()) {
       Rig rig(entry, made, {});
       if (!rig.supported()) continue;

@@ -4,6 +4,7 @@
 
 Object files rather than the archive, because their paths say which part they belong to; the archive is made of them.
 """
+import os
 import re
 import subprocess
 import sys
@@ -25,8 +26,9 @@ UNDEFINED = [
     ("run-time types", EVERYWHERE, "_ZT[IS].*|__dynamic_cast|_ZTVN10__cxxabiv1.*", "the library is built without them"),
     ("ending the process", EVERYWHERE, "abort|exit|_exit|_Exit|quick_exit|raise|__assert_fail|__assert|pthread_exit",
      "an error is a Status"),
-    ("printing", EVERYWHERE, "(__)?v?(f|s|sn|d)?printf(_chk)?|puts|fputs|putchar|fputc|fwrite|perror|syslog|_ZNSo.*|_ZSt4cout|_ZSt4cerr",
+    ("printing", EVERYWHERE, "(__)?v?[fd]?printf(_chk)?|puts|fputs|putchar|fputc|fwrite|perror|syslog|_ZNSo.*|_ZSt4cout|_ZSt4cerr",
      "the library never prints"),
+    ("libc's formatting", PORTABLE, "(__)?v?sn?printf(_chk)?|strto.*|ato[fil].*", "it depends on the locale"),
     ("heap", PORTABLE, "malloc|calloc|realloc|reallocarray|free|aligned_alloc|memalign|posix_memalign|strn?dup"
      "|_Zn[wa].*|_Zd[la].*|mmap(64)?|munmap|brk|sbrk", "memory comes from an Arena"),
     ("static objects", EVERYWHERE, "__cxa_atexit|atexit|__cxa_guard_.*|__dso_handle", "nothing runs before main or after it"),
@@ -47,7 +49,7 @@ def run(*command):
 
 
 def part_of(path):
-    match = re.search(r"mote\.dir/((core|backends|platform)/.*)", path.replace("\\", "/"))
+    match = re.search(r"mote\.dir/((core|backends|platform)/.*)", os.path.normpath(path).replace("\\", "/"))
     return match.group(1) if match else None
 
 

@@ -31,23 +31,25 @@ def long_reasons(root):
 
 
 def functions(text):
-    """(first line, name, number of lines) of what looks like a function: from a line at the left edge that opens a body
-    to the brace at the left edge that ends it. clang-format sees to it that this is how functions look."""
-    lines, start = text.split("\n"), None
-    for number, line in enumerate(lines):
-        if start is None:
-            if re.match(r"[A-Za-z].*\{$", line) and not re.match(r"(namespace|struct|class|union|enum|extern|typedef)\b|.*= \{$", line):
-                start = number
+    """(first line, name, number of lines) of what looks like a function: from the last line at the left edge, which
+    begins its head, to the brace at the left edge that ends it. clang-format sees to it that functions look so."""
+    head = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line == "}" and head is not None:
+            name = re.search(r"([~\w:]+)\s*\(", head[1])
+            yield head[0], name.group(1) if name else "?", number - head[0] + 1
+        if re.match(r"[A-Za-z_]", line):
+            head = None if re.match(r"(namespace|struct|class|union|enum|extern|typedef)\b", line) else (number, line)
         elif line.startswith("}"):
-            # The head may span lines: go back to where it begins.
-            first = start
-            head = lines[first]
-            while "(" not in head and first > 0:
-                first -= 1
-                head = lines[first] + head
-            name = re.search(r"([~\w:]+)\s*\(", head)
-            yield first + 1, name.group(1) if name else "?", number - first + 1
-            start = None
+            head = None
+        elif head is not None and "(" not in head[1]:
+            head = (head[0], head[1] + line)
+
+
+def names_its_writer(root, path, line):
+    """A small table may be committed when it says which script wrote it, and that lies beside it."""
+    writer = re.search(r"by (\w+\.py)\b", line)
+    return bool(writer) and os.path.isfile(os.path.join(root, os.path.dirname(path), writer.group(1)))
 
 
 def lengths(root):
@@ -60,10 +62,13 @@ def lengths(root):
     for path in tree.files(root, *SOURCES):
         checked += 1
         text = tree.read(root, path)
+        if path.endswith(".inc") and names_its_writer(root, path, text.split("\n", 1)[0]):
+            continue
         count = text.count("\n")
+        has_reason = count > USUAL_LINES and explained(path)
         if count > MOST_LINES:
             findings.append(f"{path}: {count} lines; {MOST_LINES} is the most")
-        elif count > USUAL_LINES and not explained(path):
+        elif count > USUAL_LINES and not has_reason:
             findings.append(f"{path}: {count} lines; over {USUAL_LINES} wants a reason in tests/hygiene/long.txt")
         if path.endswith((".h", ".hpp", ".c", ".cc", ".cpp")) and not path.startswith("tests/"):
             findings.extend(f"{path}:{line}: {name} has {size} lines; over {FUNCTION_LINES} wants a reason in tests/hygiene/long.txt"
@@ -77,6 +82,18 @@ def readmes(root):
     findings, checked = [], 0
     folders = {os.path.dirname(path) for path in tree.files(root, ".h", ".hpp", ".c", ".cpp", ".py", ".sh", ".comp")}
     for folder in sorted(folder for folder in folders if folder):
+        # A folder of tests that mirrors a part is described by that part's page; data by the page above it. One that its
+        # parent's page lists needs none of its own, where folders are small.
+        mirrored = re.fullmatch(r"tests/(.*)", folder)
+        if mirrored and any(os.path.isdir(os.path.join(root, top, mirrored.group(1))) for top in ("", "core")):
+            continue
+        parent, name = os.path.split(folder)
+        if folder.startswith("tests/golden/") or (
+                (parent in ("platform", "tests") or parent.count("/") > 0)
+                and os.path.isfile(os.path.join(root, parent, "README.md"))
+                and f"`{name}/`" in tree.read(root, parent + "/README.md")
+                and not os.path.isfile(os.path.join(root, folder, "README.md"))):
+            continue
         checked += 1
         path = folder + "/README.md"
         if not os.path.isfile(os.path.join(root, path)):
@@ -116,6 +133,8 @@ def foreign(root):
         if path in ("LICENSE", "tests/hygiene/rules.py"):
             continue
         for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            if names_its_writer(root, path, line):
+                continue
             findings.extend(f"{path}:{number}: {why}: {line.strip()[:100]}" for pattern, why in FOREIGN if re.search(pattern, line))
     if data_bytes > DATA_BYTES:
         findings.append(f"{DATA[0]}: {data_bytes} bytes; {DATA_BYTES} is the most")

@@ -109,7 +109,7 @@ int in_child(Body&& body) {
 
 }   // namespace
 
-TEST_CASE("every lane runs exactly once per region", "[platform][pool]") {
+TEST_CASE("every lane runs exactly once per region", "[platform][threads]") {
   for (uint32_t threads : {1u, 2u, 3u, 8u, 17u}) {
     for (uint32_t spin : {0u, 1'000u, 50'000u}) {
       CAPTURE(threads, spin);
@@ -128,7 +128,7 @@ TEST_CASE("every lane runs exactly once per region", "[platform][pool]") {
   }
 }
 
-TEST_CASE("regions after a pause find the workers asleep and wake them", "[platform][pool]") {
+TEST_CASE("regions after a pause find the workers asleep and wake them", "[platform][threads]") {
   TestPool pool(with(3, 3));
   REQUIRE(pool.error().ok());
   for (int i = 0; i < 20; ++i) {
@@ -137,7 +137,7 @@ TEST_CASE("regions after a pause find the workers asleep and wake them", "[platf
   }
 }
 
-TEST_CASE("each of the threads gets work, on fewer cores too", "[platform][pool]") {
+TEST_CASE("each of the threads gets work, on fewer cores too", "[platform][threads]") {
   for (uint32_t cores : {0u, 2u, 8u}) {
     TestPool pool(with(8, cores));
     REQUIRE(pool.error().ok());
@@ -156,7 +156,7 @@ TEST_CASE("each of the threads gets work, on fewer cores too", "[platform][pool]
   }
 }
 
-TEST_CASE("a thread that is held up delays nothing but its own lane", "[platform][pool]") {
+TEST_CASE("a thread that is held up delays nothing but its own lane", "[platform][threads]") {
   TestPool pool(with(4, 4));
   REQUIRE(pool.error().ok());
   std::atomic<uint32_t> finished{0};
@@ -173,7 +173,7 @@ TEST_CASE("a thread that is held up delays nothing but its own lane", "[platform
   CHECK(others_finished);
 }
 
-TEST_CASE("two callers at once: one leases the workers, the other runs inline", "[platform][pool]") {
+TEST_CASE("two callers at once: one leases the workers, the other runs inline", "[platform][threads]") {
   TestPool pool(with(3, 3));
   REQUIRE(pool.error().ok());
   const Parallel parallel = pool.parallel();
@@ -207,7 +207,7 @@ TEST_CASE("two callers at once: one leases the workers, the other runs inline", 
   CHECK(right[1]);
 }
 
-TEST_CASE("a region inside a task runs inline", "[platform][pool]") {
+TEST_CASE("a region inside a task runs inline", "[platform][threads]") {
   TestPool pool(with(2, 2));
   REQUIRE(pool.error().ok());
   const Parallel parallel = pool.parallel();
@@ -216,7 +216,7 @@ TEST_CASE("a region inside a task runs inline", "[platform][pool]") {
   CHECK(inner.load() == 4);
 }
 
-TEST_CASE("eight threads on one core finish", "[platform][pool]") {
+TEST_CASE("eight threads on one core finish", "[platform][threads]") {
   cpu_set_t before, one;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
   CPU_ZERO(&one);
@@ -232,7 +232,7 @@ TEST_CASE("eight threads on one core finish", "[platform][pool]") {
   CHECK(right);
 }
 
-TEST_CASE("a forked process runs regions by itself and lets go cleanly", "[platform][pool]") {
+TEST_CASE("a forked process runs regions by itself and lets go cleanly", "[platform][threads]") {
   if (kSanitized) SKIP("sanitizers do not follow forks of threaded processes");
   TestPool pool(with(4, 4));
   REQUIRE(pool.error().ok());
@@ -246,7 +246,7 @@ TEST_CASE("a forked process runs regions by itself and lets go cleanly", "[platf
   CHECK(counts_are_right(pool.parallel(), 10));   // the parent's threads are untouched
 }
 
-TEST_CASE("a thread that cannot start is an error, and the others have ended", "[platform][pool]") {
+TEST_CASE("a thread that cannot start is an error, and the others have ended", "[platform][threads]") {
   CHECK(TestPool(with(0)).error().code == EINVAL);
   CHECK(TestPool(with(257)).error().code == EINVAL);
   ThreadPoolOptions options = with(3);
@@ -278,7 +278,7 @@ TEST_CASE("a thread that cannot start is an error, and the others have ended", "
   CHECK(child == 0);
 }
 
-TEST_CASE("workers take no signals of the host", "[platform][pool]") {
+TEST_CASE("workers take no signals of the host", "[platform][threads]") {
   TestPool pool(with(4, 4));
   REQUIRE(pool.error().ok());
   std::atomic<uint32_t> blocking{0}, workers{0};
@@ -298,7 +298,7 @@ TEST_CASE("workers take no signals of the host", "[platform][pool]") {
   CHECK(blocking.load() == workers.load());
 }
 
-TEST_CASE("idle workers sleep: they use no processor time", "[platform][pool]") {
+TEST_CASE("idle workers sleep: they use no processor time", "[platform][threads]") {
   TestPool pool(with(4, 4));
   REQUIRE(pool.error().ok());
   REQUIRE(counts_are_right(pool.parallel(), 10));
@@ -313,7 +313,7 @@ TEST_CASE("idle workers sleep: they use no processor time", "[platform][pool]") 
   CHECK(processor_time() - before < 0.1);   // three spinning workers would take 0.4 s or more on two cores
 }
 
-TEST_CASE("the quote names the stacks", "[platform][pool]") {
+TEST_CASE("the quote names the stacks", "[platform][threads]") {
   CHECK(mote::thread_pool_stack_bytes(with(1)) == 0);
   CHECK(mote::thread_pool_stack_bytes(with(5)) == 4 * mote::kWorkerStackBytes);
   CHECK(mote::thread_pool_bytes(3) % 64 == 0);

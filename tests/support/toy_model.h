@@ -27,11 +27,12 @@ struct ToyOptions {
   bool tied = false;   // no output.weight
   float rms_epsilon = 1e-5f;
   float rope_base = 10000.0f;
-  uint32_t rope_dimensions = 0;   // 0: the whole head, no key is written
-  std::string rope_scaling;       // "": no key; "none", "linear" or "yarn"
+  uint32_t rope_dimensions = 0;    // 0: the whole head, no key is written
+  std::string rope_scaling = {};   // "": no key; "none", "linear" or "yarn"
   float rope_factor = 4.0f;
-  uint32_t original_context = 0;     // 0: no key
-  std::vector<float> rope_factors;   // rope_freqs.weight (llama3), half as many as the rotated dimensions; empty: none
+  uint32_t original_context = 0;   // 0: no key
+  std::vector<float> rope_factors =
+      {};   // rope_freqs.weight (llama3), half as many as the rotated dimensions; empty: none
   ToyTokenizer tokenizer = ToyTokenizer::byte_bpe;
   std::string pre = "smollm";   // byte_bpe: tokenizer.ggml.pre
   bool add_bos = false;

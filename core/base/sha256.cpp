@@ -1,0 +1,71 @@
+#include "core/base/sha256.h"
+
+#include <bit>
+#include <cstring>
+
+namespace mote {
+namespace {
+
+constexpr uint32_t kRound[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+void add_block(uint32_t (&state)[8], const uint8_t* block) {
+  uint32_t w[64];
+  for (int i = 0; i < 16; ++i)
+    w[i] = uint32_t{block[4 * i]} << 24 | uint32_t{block[4 * i + 1]} << 16 | uint32_t{block[4 * i + 2]} << 8 | block[4 * i + 3];
+  for (int i = 16; i < 64; ++i) {
+    const uint32_t a = w[i - 15], b = w[i - 2];
+    w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) + w[i - 7] + (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
+  }
+  uint32_t s[8];
+  std::memcpy(s, state, sizeof s);
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t t1 = s[7] + (std::rotr(s[4], 6) ^ std::rotr(s[4], 11) ^ std::rotr(s[4], 25)) +
+                        ((s[4] & s[5]) ^ (~s[4] & s[6])) + kRound[i] + w[i];
+    const uint32_t t2 = (std::rotr(s[0], 2) ^ std::rotr(s[0], 13) ^ std::rotr(s[0], 22)) +
+                        ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    for (int k = 7; k > 0; --k) s[k] = s[k - 1];
+    s[4] += t1;
+    s[0] = t1 + t2;
+  }
+  for (int i = 0; i < 8; ++i) state[i] += s[i];
+}
+
+}  // namespace
+
+std::array<uint8_t, 32> sha256(std::string_view bytes) {
+  uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  const auto* at = reinterpret_cast<const uint8_t*>(bytes.data());
+  size_t left = bytes.size();
+  for (; left >= 64; left -= 64, at += 64) add_block(state, at);
+
+  uint8_t tail[128] = {};
+  if (left > 0) std::memcpy(tail, at, left);
+  tail[left] = 0x80;
+  const size_t tail_bytes = left < 56 ? 64 : 128;
+  const uint64_t bits = uint64_t{bytes.size()} * 8;
+  for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<uint8_t>(bits >> (8 * i));
+  for (size_t i = 0; i < tail_bytes; i += 64) add_block(state, tail + i);
+
+  std::array<uint8_t, 32> digest;
+  for (size_t i = 0; i < 32; ++i) digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+bool sha256_is(std::string_view bytes, std::string_view hex) {
+  const std::array<uint8_t, 32> digest = sha256(bytes);
+  constexpr char kHex[] = "0123456789abcdef";
+  if (hex.size() != 64) return false;
+  for (size_t i = 0; i < 64; ++i)
+    if (hex[i] != kHex[digest[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15]) return false;
+  return true;
+}
+
+}  // namespace mote

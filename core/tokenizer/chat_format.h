@@ -1,0 +1,63 @@
+// Chat formats: how a conversation becomes a prompt. Not a template engine: a table of formats (chat_formats.inc), and
+// a comparison that tells to which of them a model's own template belongs. A template that none of them equals is
+// refused, never guessed at.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace mote {
+
+struct ChatMessage {
+  std::string_view role;      // "system", "user" or "assistant"
+  std::string_view content;   // any bytes
+};
+
+// What a format writes around messages. `trims` cuts white space at both ends of a content, as Python's strip does.
+struct ChatStyle {
+  std::string_view before_role, after_role, after_content;
+  bool begins_with_bos;
+  bool trims;
+  // A system message always comes first and begins with this, the date and a blank line, when not empty.
+  std::string_view system_preface, default_date;
+  // The template in squeezed form (chat_template.h), in stretches; one that begins with ? may be missing.
+  std::span<const std::string_view> marks;
+};
+
+struct ChatFormat {
+  std::string_view name;             // for --chat-format
+  const ChatStyle* style;
+  std::string_view default_system;   // said when the conversation does not begin with a system message; empty: nothing
+  std::string_view template_sha256;  // of the template that is just this; empty: recognised by marks and by name
+};
+
+// The bare format of that name, without a default system message. unsupported lists the names.
+Result<const ChatFormat*> find_chat_format(std::string_view name);
+// The index-th name, or empty.
+std::string_view chat_format_name(uint32_t index);
+
+// The format of a model's template: by its SHA-256, then by marks that must make up the whole of it. unsupported says
+// what the caller can do instead.
+Result<const ChatFormat*> match_chat_format(std::string_view chat_template);
+
+struct ChatInputs {
+  std::string_view bos_text;   // the model's start token as text; empty: none
+  std::string_view date;       // empty: the style's default
+};
+
+// Takes the prompt piece by piece. parse_special: the text is the format's own; messages are not.
+struct ChatSink {
+  void* user;
+  void (*put)(void* user, std::string_view text, bool parse_special);
+};
+
+// invalid_argument for a role that the format does not know, or no message where it needs one.
+Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
+                   const ChatInputs& inputs, const ChatSink& sink);
+
+// Calls of `put` that rendering n messages makes at most.
+constexpr uint64_t chat_parts(uint64_t n_messages) { return 5 * n_messages + 12; }
+
+}  // namespace mote

@@ -1,0 +1,184 @@
+// The pieces of a vocabulary and how to find them: by id, by text, and where control and user-defined pieces stand in a
+// text. Built in one pass into the model arena. Pieces stay views into the file's bytes.
+//
+// Memory, per piece: 4 bytes of offset, 1 of type, 8 to 16 of hash slots; per control or user-defined piece also its
+// text and 12 bytes.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/base/arena.h"
+#include "core/gguf/file.h"
+
+namespace mote {
+
+// tokenizer.ggml.model: "gpt2" and "llama".
+enum class TokenizerKind : uint8_t { byte_level, sentencepiece };
+
+// tokenizer.ggml.token_type
+enum class PieceType : uint8_t { undefined = 0, normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+
+// A text as the vocabulary spells it: SentencePiece writes U+2581 for a space. Walks its bytes.
+class SpelledBytes {
+ public:
+  SpelledBytes(std::string_view text, bool spell_spaces) : text_(text), spell_spaces_(spell_spaces) {}
+  bool done() const { return at_ == text_.size(); }
+  // Bytes of the text behind us; only meaningful when not inside of a space.
+  size_t position() const { return at_; }
+  bool inside_space() const { return in_space_ != 0; }
+  uint8_t next() {
+    const auto byte = static_cast<uint8_t>(text_[at_]);
+    if (byte != ' ' || !spell_spaces_) return ++at_, byte;
+    constexpr uint8_t kSpace[3] = {0xE2, 0x96, 0x81};
+    const uint8_t spelled = kSpace[in_space_];
+    in_space_ = in_space_ == 2 ? 0 : in_space_ + 1;
+    if (in_space_ == 0) ++at_;
+    return spelled;
+  }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+  uint32_t in_space_ = 0;
+  bool spell_spaces_;
+};
+
+// FNV-1a with a last mix, so that both ends of the word are good.
+class PieceHash {
+ public:
+  void add(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001B3u; }
+  uint64_t value() const {
+    const uint64_t mixed = (value_ ^ value_ >> 32) * 0x9E3779B97F4A7C15u;
+    return mixed ^ mixed >> 29;
+  }
+
+ private:
+  uint64_t value_ = 0xCBF29CE484222325u;
+};
+
+// A hash table of numbers below 2^24 - 1 kept by somebody else; each slot has eight bits of the hash for a first look.
+// No lookup takes more than kMaxProbes steps: a table that would need more is refused when it is built.
+class SlotTable {
+ public:
+  static constexpr uint32_t kMaxProbes = 512;
+  static constexpr uint64_t kMaxCount = 0xFFFFFE;
+
+  // At most half of the slots are used.
+  void layout(uint64_t count, Arena& arena);
+  // equal(number) says whether that entry has the same key. Returns the number that is there already, -1 after
+  // inserting, -2 when the keys collide beyond kMaxProbes.
+  template <class Equal>
+  int64_t insert(uint64_t hash, uint32_t number, Equal equal) {
+    const uint32_t tag = static_cast<uint32_t>(hash) << 24;
+    uint64_t at = hash >> shift_;
+    for (uint32_t probes = 0; probes < kMaxProbes; ++probes, at = (at + 1) & mask_) {
+      const uint32_t slot = slots_[at];
+      if (slot == 0) {
+        slots_[at] = tag | (number + 1);
+        return -1;
+      }
+      if ((slot & 0xFF000000u) == tag && equal((slot & 0xFFFFFF) - 1)) return (slot & 0xFFFFFF) - 1;
+    }
+    return -2;
+  }
+  // Starts bringing the place of a key into the cache: half of opening a large vocabulary is waiting for it.
+  void prefetch(uint64_t hash) const { __builtin_prefetch(slots_.data() + (hash >> shift_)); }
+  // The number that a lookup will compare first, when its place is in the cache already; -1: none.
+  int64_t first_look(uint64_t hash) const { return static_cast<int64_t>(slots_[hash >> shift_] & 0xFFFFFF) - 1; }
+  // The number whose key is equal, or -1.
+  template <class Equal>
+  int64_t find(uint64_t hash, Equal equal) const {
+    const uint32_t tag = static_cast<uint32_t>(hash) << 24;
+    uint64_t at = hash >> shift_;
+    for (;; at = (at + 1) & mask_) {
+      const uint32_t slot = slots_[at];
+      if (slot == 0) return -1;
+      if ((slot & 0xFF000000u) == tag && equal((slot & 0xFFFFFF) - 1)) return (slot & 0xFFFFFF) - 1;
+    }
+  }
+
+ private:
+  std::span<uint32_t> slots_;
+  uint64_t mask_ = 0;
+  uint32_t shift_ = 0;
+};
+
+class Vocabulary {
+ public:
+  static constexpr uint64_t kMaxPieceBytes = 4096;   // the longest real ones have about 400
+
+  // Reads tokenizer.ggml.tokens and .token_type. While the arena measures, only sizes come out.
+  Status open(const gguf::File& file, TokenizerKind kind, Arena& arena);
+
+  uint32_t size() const { return size_; }
+  TokenizerKind kind() const { return kind_; }
+  uint32_t longest_bytes() const { return longest_bytes_; }   // of any piece, as it lies in the file
+  // The piece as it lies in the file; id < size().
+  std::string_view spelling(uint32_t id) const {
+    return {pieces_ + offsets_[id], offsets_[id + 1] - offsets_[id] - kLengthBytes};
+  }
+  PieceType type(uint32_t id) const { return static_cast<PieceType>(types_[id] & kTypeMask); }
+  bool is_end(uint32_t id) const { return (types_[id] & kEndMark) != 0; }
+  void mark_end(uint32_t id) { types_[id] |= kEndMark; }
+
+  // The piece spelled like this, of any type but unused; -1: none.
+  int32_t find(std::string_view spelling) const { return find(spelling, hash(spelling)); }
+  int32_t find(std::string_view spelling, uint64_t hash) const;
+  uint64_t hash(std::string_view spelling) const;
+  // Two stages of making a later find() quick.
+  void prefetch(uint64_t hash) const { index_.prefetch(hash); }
+  void prefetch_piece(uint64_t hash) const {
+    if (const int64_t id = index_.first_look(hash); id >= 0) __builtin_prefetch(pieces_ + offsets_[static_cast<size_t>(id)]);
+  }
+  // The same by hash; `same(spelling)` compares.
+  template <class Same>
+  int32_t find(uint64_t hash, Same same) const {
+    return static_cast<int32_t>(index_.find(hash, [&](uint32_t id) { return same(spelling(id)); }));
+  }
+  bool spells_spaces() const { return kind_ == TokenizerKind::sentencepiece; }
+
+  struct Match {
+    int32_t id = -1;
+    uint32_t bytes = 0;   // of the text
+  };
+  // The longest control (or unknown) piece within the first `control_bytes` of `text`, or user-defined piece within all
+  // of it, whichever is longer, that stands at the beginning of `text`.
+  Match match_special(std::string_view text, size_t control_bytes, bool user_defined, uint64_t* steps) const;
+  bool may_start_special(char c) const {
+    const auto byte = static_cast<unsigned char>(c);
+    return (starts_[byte / 64] >> (byte % 64) & 1) != 0;
+  }
+
+ private:
+  static constexpr uint8_t kTypeMask = 7, kEndMark = 0x80;
+  static constexpr uint64_t kLengthBytes = 8;   // GGUF puts the length of a string before it
+  struct Special {
+    uint32_t offset;   // into special_text_
+    uint32_t bytes;
+    uint32_t id;
+  };
+
+  Status read_types(const gguf::File& file, const gguf::Entry& tokens, std::span<uint8_t> types);
+  Status index_pieces(const gguf::Entry& tokens);
+  void collect_specials();
+  bool has_special_text(PieceType type) const {
+    return type == PieceType::control || type == PieceType::unknown || type == PieceType::user_defined;
+  }
+  uint8_t special_byte(uint32_t index, uint32_t depth) const {
+    return static_cast<uint8_t>(special_text_[specials_[index].offset + depth]);
+  }
+
+  TokenizerKind kind_ = TokenizerKind::byte_level;
+  const char* pieces_ = nullptr;
+  uint32_t size_ = 0, longest_bytes_ = 0;
+  std::span<uint32_t> offsets_;   // [size + 1] of the pieces' texts from pieces_
+  std::span<uint8_t> types_;
+  SlotTable index_;
+  std::span<Special> specials_;   // sorted by text
+  std::span<char> special_text_;
+  std::array<uint64_t, 4> starts_{};   // bytes that begin a special piece
+};
+
+}  // namespace mote

@@ -1,0 +1,78 @@
+// mote logits: the logits after each of some tokens, float32 [n_tokens, n_vocab], computed and written in slices.
+#include <algorithm>
+
+#include "examples/cli/common.h"
+#include "examples/cli/input.h"
+#include "examples/cli/interrupt.h"
+#include "examples/cli/npy.h"
+#include "examples/cli/output_file.h"
+#include "examples/cli/stream.h"
+
+namespace cli {
+namespace {
+
+constexpr uint64_t kSliceBytes = uint64_t{16} << 20;   // of logits held at once
+
+struct Options {
+  CommonOptions common;
+  std::string tokens, output;
+  uint32_t batch = 0;
+};
+
+struct Writer {
+  OutputFile* file;
+  Progress* progress;
+  size_t total;
+  std::exception_ptr failure;
+};
+
+// Called from inside the library, which no exception may cross.
+int32_t write_rows(void* user, size_t first, size_t rows, const float* logits, size_t n_vocab) {
+  Writer* writer = static_cast<Writer*>(user);
+  try {
+    writer->file->write({reinterpret_cast<const char*>(logits), rows * n_vocab * sizeof(float)});
+    writer->progress->show(first + rows, writer->total);
+    return 0;
+  } catch (...) {
+    writer->failure = std::current_exception();
+    return 1;
+  }
+}
+
+void run(const Options& options) {
+  const std::vector<int32_t> ids = parse_ids(options.tokens, "--tokens");
+  if (ids.empty()) throw Failure{kWrongUsage, "--tokens: there are no token ids"};
+  const Opened opened = open_model(options.common);
+  mote_session_options session_options = session_options_of(options.common, MOTE_KV_F32);
+  if (session_options.context == 0) session_options.context = static_cast<uint32_t>(ids.size());
+  session_options.max_batch = std::min(options.batch == 0 ? 512 : options.batch, session_options.context);
+  const uint64_t row_bytes = std::max<uint64_t>(1, opened.info.n_vocab) * sizeof(float);
+  session_options.max_output_rows =
+      static_cast<uint32_t>(std::clamp<uint64_t>(kSliceBytes / row_bytes, 1, session_options.max_batch));
+  const Session session = open_session(opened, session_options);
+
+  OutputFile file(options.output);
+  file.write(npy_header(ids.size(), opened.info.n_vocab));
+  Progress progress("logits");
+  Writer writer{&file, &progress, ids.size(), nullptr};
+  mote_error error{};
+  const CancelOnInterrupt cancel(session.get());
+  const mote_status status = mote_evaluate(session.get(), ids.data(), ids.size(), write_rows, &writer, nullptr, &error);
+  if (writer.failure) std::rethrow_exception(writer.failure);
+  check(status, error);
+  file.finish();
+}
+
+}   // namespace
+
+void add_logits(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("logits", "Write the logits after each token to a .npy file");
+  add_common_options(*command, options->common);
+  command->add_option("--tokens", options->tokens, "Token ids with commas between them, fed as they stand")->required();
+  command->add_option("--batch", options->batch, "Tokens computed at once (512)")->check(CLI::Range(1u, 1u << 20));
+  command->add_option("-o,--output", options->output, "The .npy file: float32 [n_tokens, n_vocab]")->required();
+  command->callback([options, &chosen] { chosen = {[options] { run(*options); }, false}; });
+}
+
+}   // namespace cli

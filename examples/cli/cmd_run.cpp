@@ -1,0 +1,190 @@
+// mote run: answers one prompt, or continues a text with --raw.
+#include <algorithm>
+
+#include "examples/cli/interrupt.h"
+#include "examples/cli/run_options.h"
+#include "examples/cli/stream.h"
+
+namespace cli {
+
+mote_session_options run_session_options(const RunOptions& options, const SamplerChain& chain,
+                                         const std::vector<const char*>& stops) {
+  mote_session_options session = session_options_of(options.common, MOTE_KV_F16);
+  session.on_full = options.on_full == "slide" ? MOTE_ON_FULL_SLIDE : MOTE_ON_FULL_STOP;
+  session.keep = options.keep;
+  session.stops = stops.data();
+  session.n_stops = stops.size();
+  chain.put_into(session);
+  return session;
+}
+
+namespace {
+
+struct Prompt {
+  std::vector<int32_t> ids;
+  std::string text;   // as --show-prompt tells it
+};
+
+Prompt make_prompt(const RunOptions& options, const Opened& opened) {
+  const mote_model* model = opened.model.get();
+  Prompt prompt;
+  const std::string words = options.prompt ? *options.prompt : options.file.empty() ? "" : read_all(options.file);
+  if (options.raw) {
+    prompt.ids = tokenize(model, words, MOTE_ADD_SPECIAL);
+    prompt.text = words;
+    if (prompt.ids.empty()) throw Failure{kWrongUsage, "the prompt is empty, and the model has no start token"};
+    return prompt;
+  }
+  std::vector<Message> messages;
+  if (!options.system.empty()) messages.push_back({"system", options.system});
+  if (options.messages.empty())
+    messages.push_back({"user", words});
+  else
+    for (Message& message : read_messages(options.messages)) messages.push_back(std::move(message));
+  prompt.ids = chat_tokens(model, options.chat_format, messages);
+  if (options.show_prompt) prompt.text = chat_text(model, options.chat_format, messages);
+  return prompt;
+}
+
+// In pieces, so that progress can be shown; how a prompt is cut changes no bit of what follows.
+void feed(mote_session* session, const std::vector<int32_t>& ids, Progress& progress) {
+  constexpr size_t kPiece = 512;
+  mote_error error{};
+  for (size_t at = 0; at < ids.size(); at += kPiece) {
+    const size_t count = std::min(kPiece, ids.size() - at);
+    check(mote_feed(session, ids.data() + at, count, nullptr, &error), error);
+    if (ids.size() > kPiece) progress.show(at + count, ids.size());
+  }
+  check(mote_step(session, &error), error);
+}
+
+nlohmann::ordered_json per_second(double count, double milliseconds) {
+  if (count <= 0 || milliseconds <= 0) return nullptr;
+  return count * 1000 / milliseconds;
+}
+
+nlohmann::ordered_json timings_json(const Opened& opened, size_t prompt_tokens, double prompt_ms,
+                                    const Answer& answer) {
+  // The first token falls out of the prompt; each later one takes a step.
+  const double steps = answer.sampled == 0 ? 0 : answer.sampled - 1.0;
+  nlohmann::ordered_json first = nullptr;
+  if (answer.sampled != 0) first = opened.load_ms + prompt_ms + answer.first_token_ms;
+  return {{"load_ms", opened.load_ms},
+          {"prompt_ms", prompt_ms},
+          {"decode_ms", answer.decode_ms},
+          {"first_token_ms", first},
+          {"prompt_tokens", prompt_tokens},
+          {"decode_tokens", answer.sampled},
+          {"prompt_tokens_per_second", per_second(static_cast<double>(prompt_tokens), prompt_ms)},
+          {"decode_tokens_per_second", per_second(steps, answer.decode_ms - answer.first_token_ms)}};
+}
+
+nlohmann::ordered_json memory_json(const Opened& opened, const RunOptions& options,
+                                   const mote_session_options& session_options) {
+  mote_quote engine{}, model{}, session{};
+  engine.struct_bytes = model.struct_bytes = session.struct_bytes = sizeof(mote_quote);
+  mote_engine_options engine_options{};
+  engine_options.struct_bytes = sizeof engine_options;
+  engine_options.backends = options.common.backends.c_str();
+  engine_options.threads = options.common.threads;
+  const mote_source source = source_of(options.common.model);
+  mote_error error{};
+  check(mote_engine_quote(&engine_options, &engine, &error), error);
+  check(mote_model_quote(opened.engine.get(), &source, nullptr, &session_options, &model, &session, &error), error);
+  nlohmann::ordered_json memory = {{"engine_bytes", engine.total_bytes},
+                                   {"model_bytes", model.total_bytes},
+                                   {"session_bytes", session.total_bytes},
+                                   {"file_bytes", model.file_bytes},
+                                   {"stack_bytes", engine.stack_bytes},
+                                   {"device_bytes", engine.device_bytes + model.device_bytes + session.device_bytes}};
+  memory.update(process_memory());
+  return memory;
+}
+
+void answer_one(const RunOptions& options) {
+  const Opened opened = open_model(options.common);
+  const Prompt prompt = make_prompt(options, opened);
+  const SamplerChain chain = make_chain(options.sampling);
+  std::vector<const char*> stops;
+  for (const std::string& stop : options.stops) stops.push_back(stop.c_str());
+  const mote_session_options session_options = run_session_options(options, chain, stops);
+  const Session session = open_session(opened, session_options);
+  if (options.show_prompt && !options.json) write_note(prompt.text);
+
+  const CancelOnInterrupt cancel(session.get());
+  const Clock::time_point start = Clock::now();
+  Progress progress("prompt");
+  feed(session.get(), prompt.ids, progress);
+  progress.clear();
+  const double prompt_ms = milliseconds_since(start);
+  const Answer answer = generate(session.get(), options.limit, [&](std::string_view text) {
+    if (!options.json) write_output(text);
+  });
+
+  const nlohmann::ordered_json timings = timings_json(opened, prompt.ids.size(), prompt_ms, answer);
+  if (options.json) {
+    nlohmann::ordered_json result = {{"text", answer.text},
+                                     {"ids", answer.ids},
+                                     {"prompt_ids", prompt.ids},
+                                     {"finish_reason", answer.finish_reason},
+                                     {"seed", nullptr},
+                                     {"timings", timings},
+                                     {"memory", memory_json(opened, options, session_options)}};
+    if (!chain.greedy) result["seed"] = chain.seed;
+    if (options.show_prompt) result["prompt"] = prompt.text;
+    write_output(json_text(result) + "\n");
+  } else if (answer.sampled != 0 && (answer.text.empty() || answer.text.back() != '\n')) {
+    write_output("\n");
+  }
+  if (options.common.verbose) write_note("timings " + json_text(timings));
+  if (answer.finish_reason == "context_full") write_note("the context is full: the answer ends here");
+  if (answer.finish_reason == "interrupted") throw Failure{kInterrupted, ""};
+}
+
+void run(const RunOptions& options) {
+  if (!options.think.empty())
+    throw Failure{kWrongUsage, "--think: none of the chat formats of this build has a thinking switch"};
+  const bool has_prompt = options.prompt || !options.file.empty() || !options.messages.empty();
+  if (options.raw && (!options.messages.empty() || !options.system.empty() || !options.chat_format.empty()))
+    throw Failure{kWrongUsage, "--raw continues a text: --messages, --system and --chat-format mean nothing to it"};
+  if (!has_prompt && (options.raw || options.json))
+    throw Failure{kWrongUsage, "--raw and --json need a prompt: -p, -f or --messages"};
+  for (const std::string& stop : options.stops)
+    if (stop.empty()) throw Failure{kWrongUsage, "--stop: an empty text would end every answer"};
+  has_prompt ? answer_one(options) : chat(options);
+}
+
+}   // namespace
+
+void add_run(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Answer a prompt, or chat when there is none");
+  add_common_options(*command, options->common);
+  CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "What the user says");
+  CLI::Option* file =
+      command->add_option("-f,--file", options->file, "The same from a file, unchanged; - is standard input");
+  CLI::Option* messages = command->add_option(
+      "--messages", options->messages, "A conversation: JSON, [{\"role\": \"user\", \"content\": \"...\"}, ...]");
+  prompt->excludes(file)->excludes(messages);
+  file->excludes(messages);
+  command->add_option("--system", options->system, "What the system says first");
+  command->add_flag("--raw", options->raw, "Continue the text as it stands, without a chat format");
+  command
+      ->add_option("-n,--n-predict", options->limit,
+                   "At most this many tokens; without it, until the end or a full context")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  add_sampling_options(*command, options->sampling);
+  command->add_option("--stop", options->stops, "End before this text (may be given again)")->allow_extra_args(false);
+  command->add_option("--on-full", options->on_full, "What a full context does to the answer")
+      ->check(CLI::IsMember({"stop", "slide"}))
+      ->capture_default_str();
+  command->add_option("--keep", options->keep, "slide: tokens at the start that stay");
+  command->add_option("--chat-format", options->chat_format, "Chat format by name, instead of the model's own");
+  command->add_option("--think", options->think, "Whether the model thinks first, where its format has a switch")
+      ->check(CLI::IsMember({"on", "off"}));
+  command->add_flag("--show-prompt", options->show_prompt, "Tell the whole prompt on standard error");
+  command->add_flag("--json", options->json, "One object: text, ids, prompt_ids, finish_reason, seed, timings, memory");
+  command->callback([options, &chosen] { chosen = {[options] { run(*options); }, options->json}; });
+}
+
+}   // namespace cli

@@ -1,0 +1,198 @@
+#include "examples/cli/common.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "examples/cli/stream.h"
+
+namespace cli {
+
+void check(mote_status status, const mote_error& error, int exit_code) {
+  if (status == MOTE_OK) return;
+  if (status == MOTE_CANCELLED) throw Failure{kInterrupted, ""};
+  if (status == MOTE_INVALID_ARGUMENT) exit_code = kWrongUsage;
+  throw Failure{exit_code, error.message[0] != 0 ? error.message : mote_status_name(status), status};
+}
+
+void add_model_option(CLI::App& command, CommonOptions& options) {
+  command.add_option("-m,--model", options.model, "The GGUF file")->required();
+}
+
+void add_common_options(CLI::App& command, CommonOptions& options) {
+  add_model_option(command, options);
+  command.add_option("--backend", options.backends, "Backends in order of preference, such as cpu,reference, or auto")
+      ->capture_default_str();
+  command.add_option("-t,--threads", options.threads, "Threads; without it, what affinity, quota and fast cores give")
+      ->check(CLI::Range(1u, 256u));
+  command.add_option("-c,--context", options.context, "Positions of the session")->check(CLI::Range(1u, 1u << 30));
+  command.add_option("--kv-type", options.kv_type, "How keys and values are kept")
+      ->check(CLI::IsMember({"f16", "f32"}));
+  command.add_flag("--verbose", options.verbose, "Tell what happens, on standard error");
+}
+
+mote_source source_of(const std::string& path) {
+  mote_source source{};
+  source.struct_bytes = sizeof source;
+  source.path = path.c_str();
+  return source;
+}
+
+mote_model_info info_of(const mote_model* model) {
+  mote_model_info info{};
+  info.struct_bytes = sizeof info;
+  mote_error error{};
+  check(mote_model_get_info(model, &info, &error), error);
+  return info;
+}
+
+namespace {
+
+Engine open_engine(const CommonOptions& options) {
+  mote_engine_options engine_options{};
+  engine_options.struct_bytes = sizeof engine_options;
+  engine_options.backends = options.backends.c_str();
+  engine_options.threads = options.threads;
+  if (options.verbose) engine_options.log = [](void*, const char* line) { write_note(line); };
+  mote_error error{};
+  mote_engine* engine = nullptr;
+  check(mote_engine_open(&engine_options, {nullptr, 0}, &engine, &error), error);
+  return Engine(engine);
+}
+
+int refusal_code(mote_status status) {
+  return status == MOTE_IO || status == MOTE_BAD_MODEL || status == MOTE_UNSUPPORTED ? kModelRefused : kFailed;
+}
+
+Opened open_on(Engine engine, const std::string& path, bool vocabulary_only) {
+  Opened opened{std::move(engine), nullptr};
+  const mote_source source = source_of(path);
+  mote_model_options model_options{};
+  model_options.struct_bytes = sizeof model_options;
+  model_options.vocabulary_only = vocabulary_only ? 1 : 0;
+  mote_error error{};
+  mote_model* model = nullptr;
+  const mote_status status =
+      mote_model_open(opened.engine.get(), &source, &model_options, {nullptr, 0}, &model, &error);
+  check(status, error, refusal_code(status));
+  opened.model.reset(model);
+  opened.info = info_of(model);
+  return opened;
+}
+
+}   // namespace
+
+Opened open_model(const CommonOptions& options) {
+  const Clock::time_point start = Clock::now();
+  Opened opened = open_on(open_engine(options), options.model, false);
+  opened.load_ms = milliseconds_since(start);
+  if (options.verbose) {
+    std::string backends;
+    for (uint32_t i = 0; mote_dev_engine_backend(opened.engine.get(), i) != nullptr; ++i)
+      backends += std::string(i == 0 ? "" : ", ") + mote_dev_engine_backend(opened.engine.get(), i);
+    char line[256];
+    std::snprintf(line, sizeof line, "loaded in %.1f ms; backends %s; %u threads", opened.load_ms, backends.c_str(),
+                  mote_engine_threads(opened.engine.get()));
+    write_note(line);
+  }
+  return opened;
+}
+
+Opened open_vocabulary(const std::string& path) {
+  CommonOptions options;
+  options.threads = 1;
+  return open_on(open_engine(options), path, true);
+}
+
+mote_session_options session_options_of(const CommonOptions& options, mote_kv_type default_kv) {
+  mote_session_options session{};
+  session.struct_bytes = sizeof session;
+  session.context = options.context;
+  if (options.backends == "reference") default_kv = MOTE_KV_F32;
+  session.kv_type = options.kv_type.empty() ? default_kv : options.kv_type == "f32" ? MOTE_KV_F32 : MOTE_KV_F16;
+  return session;
+}
+
+uint32_t context_of(const mote_session_options& options, const mote_model_info& info) {
+  return options.context != 0 ? options.context : std::min(info.trained_context, 4096u);
+}
+
+Session open_session(const Opened& opened, const mote_session_options& options) {
+  if (opened.info.trained_context != 0 && options.context > opened.info.trained_context)
+    write_note("warning: a context of " + std::to_string(options.context) + " is more than the " +
+               std::to_string(opened.info.trained_context) + " positions the model was trained on");
+  mote_error error{};
+  mote_session* session = nullptr;
+  check(mote_session_open(opened.model.get(), &options, {nullptr, 0}, &session, &error), error);
+  return Session(session);
+}
+
+std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, uint32_t flags) {
+  // A text seldom has more tokens than bytes; where it has, the needed number comes back.
+  std::vector<int32_t> ids(text.size() + 8);
+  size_t count = 0;
+  mote_error error{};
+  mote_status status = MOTE_BUFFER_TOO_SMALL;
+  for (int attempt = 0; attempt < 2 && status == MOTE_BUFFER_TOO_SMALL; ++attempt) {
+    ids.resize(std::max(ids.size(), count));
+    status =
+        mote_tokenize(model, text.data(), text.size(), flags, {nullptr, 0}, ids.data(), ids.size(), &count, &error);
+  }
+  check(status, error);
+  ids.resize(count);
+  return ids;
+}
+
+std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids) {
+  std::string text(ids.size() * 8 + 64, 0);
+  size_t bytes = 0;
+  mote_error error{};
+  mote_status status = MOTE_BUFFER_TOO_SMALL;
+  for (int attempt = 0; attempt < 2 && status == MOTE_BUFFER_TOO_SMALL; ++attempt) {
+    text.resize(std::max(text.size(), bytes));
+    status = mote_detokenize(model, ids.data(), ids.size(), text.data(), text.size(), &bytes, &error);
+  }
+  check(status, error);
+  text.resize(bytes);
+  return text;
+}
+
+nlohmann::ordered_json quote_json(const mote_quote& quote) {
+  return {{"total_bytes", quote.total_bytes},         {"tables_bytes", quote.tables_bytes},
+          {"tokenizer_bytes", quote.tokenizer_bytes}, {"vectors_bytes", quote.vectors_bytes},
+          {"plan_bytes", quote.plan_bytes},           {"packed_bytes", quote.packed_bytes},
+          {"state_bytes", quote.state_bytes},         {"activation_bytes", quote.activation_bytes},
+          {"scratch_bytes", quote.scratch_bytes},     {"sampler_bytes", quote.sampler_bytes},
+          {"history_bytes", quote.history_bytes},     {"file_bytes", quote.file_bytes},
+          {"device_bytes", quote.device_bytes},       {"stack_bytes", quote.stack_bytes},
+          {"library_bytes", quote.library_bytes}};
+}
+
+nlohmann::ordered_json process_memory() {
+  nlohmann::ordered_json memory = {
+      {"anonymous_bytes", nullptr}, {"file_backed_bytes", nullptr}, {"peak_bytes", nullptr}};
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    unsigned long long kilobytes = 0;
+    if (std::sscanf(line.c_str(), "RssAnon: %llu kB", &kilobytes) == 1) memory["anonymous_bytes"] = kilobytes * 1024;
+    if (std::sscanf(line.c_str(), "RssFile: %llu kB", &kilobytes) == 1) memory["file_backed_bytes"] = kilobytes * 1024;
+    if (std::sscanf(line.c_str(), "VmHWM: %llu kB", &kilobytes) == 1) memory["peak_bytes"] = kilobytes * 1024;
+  }
+  return memory;
+}
+
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string human_bytes(uint64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) value /= 1024, ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  return text;
+}
+
+}   // namespace cli

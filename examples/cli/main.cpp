@@ -1,0 +1,74 @@
+// mote: the command line. Every command is a file of its own; this one parses, runs and turns failures into exit codes.
+#include <sstream>
+
+#include "examples/cli/common.h"
+#include "examples/cli/interrupt.h"
+#include "examples/cli/stream.h"
+
+namespace {
+
+using cli::Chosen;
+using cli::Failure;
+
+// Help and version are answers, to standard output; everything else is a mistake in the arguments.
+int answer_parser(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, notes;
+  const int code = app.exit(error, out, notes);
+  cli::write_output(out.str());
+  if (code == 0) return cli::kDone;
+  std::string text = notes.str();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  cli::write_note(text);
+  return cli::kWrongUsage;
+}
+
+int report(const Failure& failure, bool json) {
+  if (failure.message.empty()) return failure.exit_code;
+  cli::write_note("mote: " + failure.message);
+  if (!json) return failure.exit_code;
+  try {
+    cli::write_output(cli::json_text({{"error", failure.message}, {"exit_code", failure.exit_code}}) + "\n");
+  } catch (const Failure&) {   // the output cannot be written either: said once is enough
+  }
+  return failure.exit_code;
+}
+
+int run(int argc, char** argv, Chosen& chosen) {
+  CLI::App app(
+      "mote runs transformers on the device itself. Text goes to standard output, everything else to standard error.\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model missing or refused, 130 interrupted.",
+      "mote");
+  app.set_version_flag("--version", std::string("mote ") + mote_version());
+  app.require_subcommand(1);
+  cli::add_run(app, chosen);
+  cli::add_info(app, chosen);
+  cli::add_tokenize(app, chosen);
+  cli::add_detokenize(app, chosen);
+  cli::add_logits(app, chosen);
+  cli::add_perplexity(app, chosen);
+  cli::add_bench(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return answer_parser(app, error);
+  }
+  chosen.run();
+  return cli::kDone;
+}
+
+}   // namespace
+
+int main(int argc, char** argv) {
+  cli::prepare_standard_streams();
+  cli::install_interrupt_handler();
+  Chosen chosen;
+  try {
+    return run(argc, argv, chosen);
+  } catch (const Failure& failure) {
+    return report(failure, chosen.json);
+  } catch (const std::bad_alloc&) {
+    return report({cli::kFailed, "the program has no memory left"}, chosen.json);
+  } catch (const std::exception& error) {
+    return report({cli::kFailed, error.what()}, chosen.json);
+  }
+}

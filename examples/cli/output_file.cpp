@@ -1,0 +1,107 @@
+#include "examples/cli/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "examples/cli/failure.h"
+
+namespace cli {
+namespace {
+
+[[noreturn]] void fail_with(const std::string& path, const char* what, int code) {
+  throw Failure{kFailed, path + " cannot be " + what + ": " + std::strerror(code)};
+}
+
+// The descriptor that /dev/stdout and its like stand for, or -1. Opening such a name anew would start at byte 0 of the
+// file that the shell has opened.
+int standard_descriptor(const std::string& path) {
+  if (path == "-" || path == "/dev/stdout") return 1;
+  if (path == "/dev/stderr") return 2;
+  for (const char* folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    const size_t length = std::strlen(folder);
+    if (path.compare(0, length, folder) == 0 && path.size() > length && path.size() < length + 8 &&
+        path.find_first_not_of("0123456789", length) == std::string::npos)
+      return std::stoi(path.substr(length));
+  }
+  return -1;
+}
+
+// Where the path leads once the symbolic links at its end are followed; the last of them may lead nowhere yet.
+std::string follow_links(std::string path) {
+  for (int i = 0; i < 40; ++i) {
+    char link[4096];
+    const ssize_t length = readlink(path.c_str(), link, sizeof link);
+    if (length < 0) return path;
+    const std::string to(link, static_cast<size_t>(length));
+    const size_t slash = path.rfind('/');
+    path = to[0] == '/' || slash == std::string::npos ? to : path.substr(0, slash + 1) + to;
+  }
+  return path;
+}
+
+}   // namespace
+
+OutputFile::OutputFile(const std::string& path) : path_(path) {
+  if (const int standard = standard_descriptor(path); standard >= 0) {
+    descriptor_ = fcntl(standard, F_DUPFD_CLOEXEC, 3);
+    if (descriptor_ < 0) fail_with(path, "opened", errno);
+    return;
+  }
+  struct stat there{};
+  const bool exists = stat(path.c_str(), &there) == 0;
+  if (exists && S_ISDIR(there.st_mode)) fail_with(path, "opened", EISDIR);
+  if (exists && !S_ISREG(there.st_mode)) {
+    descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor_ < 0) fail_with(path, "opened", errno);
+    return;
+  }
+  target_ = follow_links(path);
+  open_temporary();
+  if (exists) fchmod(descriptor_, there.st_mode & 07777);
+}
+
+void OutputFile::open_temporary() {
+  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+    temporary_ = target_ + ".part" + std::to_string(getpid()) + "." + std::to_string(attempt);
+    cleaner_ = std::make_unique<RemoveOnInterrupt>(temporary_);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) return;
+    const int code = errno;
+    cleaner_.reset();
+    if (code != EEXIST || attempt == 100) {
+      temporary_.clear();
+      fail_with(path_, "created", code);
+    }
+  }
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EPIPE) throw Failure{kFailed, ""};   // the reader has gone: end quietly
+    if (written < 0) fail_with(path_, "written", errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void OutputFile::finish() {
+  const int descriptor = descriptor_;
+  descriptor_ = -1;
+  if (close(descriptor) != 0 && errno != EINTR) fail_with(path_, "written", errno);
+  if (target_.empty()) return;
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) fail_with(path_, "written", errno);
+  temporary_.clear();
+}
+
+}   // namespace cli

@@ -1,0 +1,33 @@
+// A file that is complete or not there: written under a temporary name beside its place and renamed at the end.
+// Devices, pipes and /dev/std* are written directly; a symbolic link stays a link and its target is replaced.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "examples/cli/interrupt.h"
+
+namespace cli {
+
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path);
+  ~OutputFile();   // without finish(): the temporary file is removed
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view bytes);
+  void finish();
+
+ private:
+  void open_temporary();
+
+  std::string path_;     // as the user gave it, for messages
+  std::string target_;   // what is replaced in the end; empty: written directly
+  std::string temporary_;
+  std::unique_ptr<RemoveOnInterrupt> cleaner_;
+  int descriptor_ = -1;
+};
+
+}   // namespace cli

@@ -1,0 +1,150 @@
+"""The program on a terminal: Ctrl-C while it is idle, reads a prompt or answers; once and twice."""
+import os
+import pty
+import select
+import signal
+import termios
+import time
+
+from program import MODEL, PROGRAM, SANITIZED, Case
+
+ENDLESS = ["-n", "100000000", "--on-full", "slide", "--seed", "1"]
+
+
+class Screen:
+    """One program on a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.execv(PROGRAM, [PROGRAM, *arguments])
+        self.settings = termios.tcgetattr(self.terminal)
+        self.seen = b""
+        self.code = None
+
+    def read_until(self, done, seconds=60):
+        """Reads until done(all seen so far) or the end; returns whether it was done."""
+        end = time.monotonic() + seconds
+        while not done(self.seen):
+            if time.monotonic() > end or not select.select([self.terminal], [], [], end - time.monotonic())[0]:
+                return False
+            try:
+                data = os.read(self.terminal, 65536)
+            except OSError:   # the program has ended
+                data = b""
+            if not data:
+                return done(self.seen)
+            self.seen += data
+        return True
+
+    def send(self, data):
+        os.write(self.terminal, data)
+
+    def interrupt(self):
+        self.send(b"\x03")
+
+    def settings_now(self):
+        return termios.tcgetattr(self.terminal)
+
+    def exit_code(self, seconds=60):
+        end = time.monotonic() + seconds
+        while self.code is None and time.monotonic() < end:
+            self.read_until(lambda seen: False, 0.05)
+            done, status = os.waitpid(self.process, os.WNOHANG)
+            if done:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def close(self):
+        if self.code is None:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        os.close(self.terminal)
+
+
+class Terminal(Case):
+    def screen(self, *arguments):
+        screen = Screen(*arguments)
+        self.addCleanup(screen.close)
+        return screen
+
+    def chat(self, *arguments):
+        screen = self.screen("run", "-m", MODEL, "--chat-format", "chatml", *arguments)
+        self.assertTrue(screen.read_until(lambda seen: seen.endswith(b"> ")), screen.seen)
+        return screen
+
+    def test_interrupting_an_answer_ends_the_run(self):
+        screen = self.screen("run", "-m", MODEL, "--raw", "-p", "x", *ENDLESS)
+        self.assertTrue(screen.read_until(lambda seen: len(seen) > 200))
+        screen.interrupt()
+        self.assertEqual(screen.exit_code(), 130)
+        screen.seen.decode("utf-8")   # whole characters
+        self.assertEqual(screen.settings_now(), screen.settings)
+        self.assertTrue(screen.seen.endswith(b"\n"))   # the shell's prompt gets its own line
+
+    def test_interrupting_a_prompt_ends_the_run(self):
+        text = self.write("long", b"word " * (3_000 if SANITIZED else 20_000))
+        screen = self.screen("run", "-m", MODEL, "--raw", "-f", text, "-c", "100000", "--seed", "1")
+        self.assertTrue(screen.read_until(lambda seen: b"prompt " in seen), screen.seen)   # progress, on a terminal
+        screen.interrupt()
+        self.assertEqual(screen.exit_code(), 130)
+
+    def test_the_first_interrupt_ends_the_turn_the_second_the_chat(self):
+        screen = self.chat(*ENDLESS)
+        for _ in range(2):   # a new question makes the next interrupt a first one again
+            before = len(screen.seen)
+            screen.send(b"hello\n")
+            self.assertTrue(screen.read_until(lambda seen: len(seen) > before + 100))
+            screen.interrupt()
+            self.assertTrue(screen.read_until(lambda seen: seen.endswith(b"\n> ")), screen.seen[-200:])
+        screen.interrupt()
+        self.assertEqual(screen.exit_code(), 130)
+        self.assertEqual(screen.settings_now(), screen.settings)
+
+    def test_two_interrupts_at_once_end_the_chat(self):
+        screen = self.chat(*ENDLESS)
+        before = len(screen.seen)
+        screen.send(b"hello\n")
+        self.assertTrue(screen.read_until(lambda seen: len(seen) > before + 100))
+        os.kill(screen.process, signal.SIGINT)
+        time.sleep(0.01)
+        os.kill(screen.process, signal.SIGINT)
+        self.assertEqual(screen.exit_code(), 130)
+
+    def test_interrupting_an_idle_chat(self):
+        screen = self.chat()
+        screen.interrupt()
+        self.assertEqual(screen.exit_code(), 130)
+        self.assertEqual(screen.settings_now(), screen.settings)
+
+    def test_the_end_of_input_ends_a_chat_well(self):
+        screen = self.chat("-n", "3")
+        screen.send(b"hello\n")
+        before = len(screen.seen)
+        self.assertTrue(screen.read_until(lambda seen: seen[before:].endswith(b"\n> ")), screen.seen)
+        screen.send(b"\x04")
+        self.assertEqual(screen.exit_code(), 0)
+
+    def test_an_interrupted_file_is_not_there(self):
+        tokens = ",".join(["1"] * (3_000 if SANITIZED else 20_000))
+        screen = self.screen("logits", "-m", MODEL, "--tokens", tokens, "-o", os.path.join(self.folder, "rows.npy"))
+        self.assertTrue(screen.read_until(lambda seen: b"logits " in seen), screen.seen)
+        screen.interrupt()
+        self.assertEqual(screen.exit_code(), 130)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_two_interrupts_remove_the_file_too(self):
+        tokens = ",".join(["1"] * (3_000 if SANITIZED else 20_000))
+        screen = self.screen("logits", "-m", MODEL, "--tokens", tokens, "-o", os.path.join(self.folder, "rows.npy"))
+        self.assertTrue(screen.read_until(lambda seen: b"logits " in seen), screen.seen)
+        for _ in range(2):
+            os.kill(screen.process, signal.SIGINT)
+        self.assertEqual(screen.exit_code(), 130)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_interrupted_bench_keeps_whole_records(self):
+        screen = self.screen("bench", "-m", MODEL, "-p", "16", "-n", "8", "-r", "1000000", "--no-warmup")
+        self.assertTrue(screen.read_until(lambda seen: b"pp16" in seen), screen.seen)
+        screen.interrupt()
+        self.assertEqual(screen.exit_code(), 130)

@@ -1,0 +1,111 @@
+// A backend that computes nothing but writes down what it is asked: for tests of placement, planning and sequences.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/ops/backend.h"
+#include "core/ops/plan_builder.h"
+
+namespace mote::test {
+
+struct FakeExecutor final : Executor {
+  struct Run {
+    uint32_t first_position, rows;
+    size_t outputs;
+  };
+  std::vector<Run> runs;
+  std::vector<uint32_t> truncations;
+  uint32_t n_committed = 0, n_discarded = 0;
+  uint32_t fail_run_at = UINT32_MAX;   // the run of this number fails
+  bool refuses_truncate = false;       // like a ring that no longer holds the window
+  std::atomic<uint32_t>* cancel_during_run = nullptr;
+  Value logits;
+  ValueMemory values;
+
+  // Logits of a row: position in the first entry, token in the second.
+  Status run(const Batch& batch, CancelFlag cancel) override {
+    if (runs.size() == fail_run_at) return Status::error(Code::backend_failed, "run {} was told to fail", runs.size());
+    if (cancel_during_run != nullptr) cancel_during_run->store(1);
+    if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
+    runs.push_back({batch.first_position, static_cast<uint32_t>(batch.tokens.size()), batch.output_rows.size()});
+    if (logits.exists() && values.data(logits) != nullptr)
+      for (size_t i = 0; i < batch.output_rows.size(); ++i) {
+        float* row = values.data(logits) + i * logits.columns;
+        row[0] = static_cast<float>(batch.first_position + batch.output_rows[i]);
+        row[1] = static_cast<float>(batch.tokens[batch.output_rows[i]]);
+      }
+    return {};
+  }
+  Status begin(uint32_t, uint32_t) override { return {}; }
+  void commit() override { ++n_committed; }
+  void discard() override { ++n_discarded; }
+  Status truncate(uint32_t positions) override {
+    truncations.push_back(positions);
+    if (refuses_truncate && positions != 0) return Status::error(Code::wrong_state, "the window is gone");
+    return {};
+  }
+  Status export_row(State, uint32_t, std::span<uint8_t>) override { return {}; }
+  Status import_row(State, uint32_t, std::span<const uint8_t>) override { return {}; }
+};
+
+struct FakeBackend final : Backend {
+  explicit FakeBackend(const char* name, bool host = true) : name_(name), host_(host) {}
+  std::set<Op> refused;
+  FakeExecutor executor;
+
+  const char* name() const override { return name_; }
+  bool uses_host_values() const override { return host_; }
+  bool supports(const Step& step, const Plan&) const override { return refused.count(step.op) == 0; }
+  Result<Program*> compile(const PlanPart&, Arena&, Footprint*) override { return static_cast<Program*>(nullptr); }
+  Result<Executor*> open(const PlanPart& part, Program*, const SessionShape&, const ValueMemory& values, Arena& arena,
+                         Footprint*) override {
+    if (arena.measuring()) return static_cast<Executor*>(nullptr);
+    executor.logits = part.plan->logits;
+    executor.values = values;
+    return static_cast<Executor*>(&executor);
+  }
+
+ private:
+  const char* name_;
+  bool host_;
+};
+
+// A plan in the heap: llama-like layers over fake tensors.
+struct TestPlan {
+  std::vector<Step> steps;
+  std::vector<ValueInfo> values;
+  std::vector<StateInfo> states;
+  Plan plan;
+
+  template <class Build>
+  explicit TestPlan(Build build) : steps(512), values(512), states(64) {
+    PlanBuilder builder(steps, values, states);
+    build(builder);
+    plan = builder.finish().value();
+  }
+};
+
+inline Matrix fake_matrix(uint32_t rows, uint32_t columns) { return {nullptr, rows, columns, Format::f32, "fake"}; }
+
+inline void build_small(PlanBuilder& b, uint32_t n_layers = 2, uint32_t d = 32, uint32_t n_vocab = 100) {
+  const RopeSettings rope{{nullptr, 8, 1}, RopePairing::halves, 0};
+  Value x = b.embed(fake_matrix(n_vocab, d));
+  for (uint32_t i = 0; i < n_layers; ++i) {
+    b.enter_layer(i);
+    Value h = b.rms_norm(x, {nullptr, d}, 1e-5f);
+    Value q = b.rope(b.linear(h, fake_matrix(d, d)), 8, rope);
+    Value k = b.rope(b.linear(h, fake_matrix(d, d)), 8, rope);
+    State past = b.append(b.kv_state(d / 8, 8, 8), k, b.linear(h, fake_matrix(d, d)));
+    x = b.add(x, b.linear(b.causal_attention(q, past, {d / 8, 1, 0}), fake_matrix(d, d)));
+    h = b.rms_norm(x, {nullptr, d}, 1e-5f);
+    x = b.add(x,
+              b.linear(b.gate(b.linear(h, fake_matrix(3 * d, d)), b.linear(h, fake_matrix(3 * d, d)), Activation::silu),
+                       fake_matrix(d, 3 * d)));
+  }
+  b.leave_layers();
+  static_cast<void>(
+      b.logits(b.linear(b.rms_norm(b.take_wanted_rows(x), {nullptr, d}, 1e-5f), fake_matrix(n_vocab, d))).ok());
+}
+
+}   // namespace mote::test

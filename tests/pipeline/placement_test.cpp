@@ -1,0 +1,83 @@
+#include "core/pipeline/placement.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <memory>
+
+#include "tests/pipeline/fake_backend.h"
+
+using namespace mote;
+using namespace mote::test;
+
+namespace {
+
+struct Memory {
+  std::vector<std::byte> bytes = std::vector<std::byte>(1 << 16);
+  Arena arena() {
+    void* at = bytes.data();
+    size_t space = bytes.size();
+    return Arena(std::align(64, 1 << 15, at, space), 1 << 15);
+  }
+};
+
+}   // namespace
+
+TEST_CASE("The first backend in the order that supports a step gets it, in whole runs", "[pipeline][placement]") {
+  FakeBackend first("first"), second("second");
+  first.refused = {Op::gate};
+  TestPlan test([](PlanBuilder& b) { build_small(b); });
+  Memory memory;
+  Arena arena = memory.arena();
+  Backend* order[] = {&first, &second};
+  const Result<Placement> placed = place_steps(test.plan, order, arena);
+  REQUIRE(placed.ok());
+  CHECK(placed.value().parts_count == 5);   // first, gate, first, gate, first
+  uint32_t next = 0;
+  for (const PlacedPart& part : placed.value().parts) {
+    CHECK(part.part.first == next);
+    for (const Step& step : part.part.steps()) CHECK((part.backend == &second) == (step.op == Op::gate));
+    next += part.part.count;
+  }
+  CHECK(next == test.plan.steps.size());
+}
+
+TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
+  FakeBackend first("first"), second("second");
+  first.refused = {Op::attention};   // so append must not go there either
+  TestPlan test([](PlanBuilder& b) { build_small(b); });
+  Memory memory;
+  Arena arena = memory.arena();
+  Backend* order[] = {&first, &second};
+  const Result<Placement> placed = place_steps(test.plan, order, arena);
+  REQUIRE(placed.ok());
+  for (const PlacedPart& part : placed.value().parts)
+    for (const Step& step : part.part.steps())
+      if (step.op == Op::append) CHECK(part.backend == &second);
+}
+
+TEST_CASE("A step that nobody runs is named", "[pipeline][placement]") {
+  FakeBackend only("only");
+  only.refused = {Op::gate};
+  TestPlan test([](PlanBuilder& b) { build_small(b); });
+  Memory memory;
+  Arena arena = memory.arena();
+  Backend* order[] = {&only};
+  const Result<Placement> placed = place_steps(test.plan, order, arena);
+  REQUIRE(!placed.ok());
+  CHECK(placed.status().code() == Code::unsupported);
+  CHECK(placed.status().message() == "no backend that was chosen runs gate of layer 0");
+}
+
+TEST_CASE("Measuring a placement takes what placing takes", "[pipeline][placement]") {
+  FakeBackend first("first"), second("second");
+  first.refused = {Op::gate};
+  TestPlan test([](PlanBuilder& b) { build_small(b); });
+  Memory memory;
+  Arena arena = memory.arena(), measuring;
+  Backend* order[] = {&first, &second};
+  REQUIRE(place_steps(test.plan, order, arena).ok());
+  const Result<Placement> measured = place_steps(test.plan, order, measuring);
+  REQUIRE(measured.ok());
+  CHECK(measured.value().parts.empty());
+  CHECK(measured.value().parts_count == 5);
+  CHECK(measuring.used_bytes() == arena.used_bytes());
+}
