@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import resource
 import stat
 import struct
@@ -79,6 +80,12 @@ class Arguments(Case):
             out, notes = mote(command, "--help")
             self.assertIn(b"--model", out)
             self.assertEqual(notes, b"")
+
+    def test_every_class_is_run(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "CMakeLists.txt"), encoding="utf-8") as file:
+            listed = re.search(r"foreach\(case ([^)]*)\)", file.read()).group(1).split()
+        classes = [name for name, value in globals().items() if isinstance(value, type) and issubclass(value, Case)]
+        self.assertEqual(sorted(listed), sorted(set(classes) - {"Case"}))
 
     def test_values_may_begin_with_a_dash_or_a_bracket(self):
         for prompt in ("-5 + 3", "--help", "[a,b]", "a;b", "%%"):
