@@ -67,7 +67,8 @@ inline void fma_lanes(float* sum, const float* a, const float* b) {
 
 // ---------------------------------------------------------------------------------------------- half and bf16
 
-// Exact; a NaN is made quiet, as the conversion instructions do. Written without branches so that loops over it become vectors.
+// Exact; a NaN is made quiet, as the conversion instructions do. Written without branches so that loops over it become
+// vectors.
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t magnitude = half & 0x7fffu;

@@ -52,7 +52,8 @@ struct Q4_1 : BlockFormat<32, 20, Mins::added> {
 inline void unpack_5_bits(const uint8_t* __restrict nibbles, const uint8_t* __restrict fifth, int zero,
                           int16_t* __restrict codes) {
   uint8_t high[32];
-  for (int j = 0; j < 4; ++j) {   // eight bits to eight bytes of 0 or 16: each bit alone in a byte, then moved to its top
+  for (int j = 0; j < 4;
+       ++j) {   // eight bits to eight bytes of 0 or 16: each bit alone in a byte, then moved to its top
     const uint64_t alone = (fifth[j] * 0x0101010101010101u) & 0x8040201008040201u;
     const uint64_t bytes = ((alone + 0x7f7f7f7f7f7f7f7fu) >> 3) & 0x1010101010101010u;
     __builtin_memcpy(high + 8 * j, &bytes, 8);
@@ -63,11 +64,15 @@ inline void unpack_5_bits(const uint8_t* __restrict nibbles, const uint8_t* __re
 }
 
 struct Q5_0 : BlockFormat<32, 22, Mins::none> {
-  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) { unpack_5_bits(b + 6, b + 2, 16, codes); }
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
+    unpack_5_bits(b + 6, b + 2, 16, codes);
+  }
 };
 
 struct Q5_1 : BlockFormat<32, 24, Mins::added> {
-  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) { unpack_5_bits(b + 8, b + 4, 0, codes); }
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
+    unpack_5_bits(b + 8, b + 4, 0, codes);
+  }
 };
 
 struct Q8_0 : BlockFormat<32, 34, Mins::none> {
@@ -116,7 +121,8 @@ struct Mxfp4 : BlockFormat<32, 17, Mins::none> {
 
 // ------------------------------------------------------------------------------------------ super-blocks of 256
 
-// 16 sub-blocks of 16: byte j holds scale (low nibble) and min. Sub-block 8 n + 2 j + h: bits 2 j of bytes 32 n + 16 h ..
+// 16 sub-blocks of 16: byte j holds scale (low nibble) and min. Sub-block 8 n + 2 j + h: bits 2 j of bytes 32 n + 16 h
+// ..
 struct Q2K : BlockFormat<256, 84, Mins::subtracted> {
   static uint16_t scale16(const uint8_t* b) { return load_at<uint16_t>(b + 80); }
   static uint16_t min16(const uint8_t* b) { return load_at<uint16_t>(b + 82); }
@@ -125,7 +131,8 @@ struct Q2K : BlockFormat<256, 84, Mins::subtracted> {
       const int16_t scale = low4(b[s]);
       const uint8_t* from = b + 16 + s / 8 * 32 + s % 2 * 16;
       const uint32_t shift = s % 8 / 2 * 2;
-      for (uint32_t i = 0; i < 16; ++i) codes[s * 16 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 3));
+      for (uint32_t i = 0; i < 16; ++i)
+        codes[s * 16 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 3));
       mins[s] = high4(b[s]);
     }
   }
@@ -166,7 +173,8 @@ struct Q4K : BlockFormat<256, 144, Mins::subtracted> {
       const int16_t scale = sub_scale_6(b + 4, j);
       const uint8_t* from = b + 16 + j / 2 * 32;
       const uint32_t shift = j % 2 * 4;
-      for (uint32_t i = 0; i < 32; ++i) codes[j * 32 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 15));
+      for (uint32_t i = 0; i < 32; ++i)
+        codes[j * 32 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 15));
       mins[2 * j] = mins[2 * j + 1] = sub_min_6(b + 4, j);
     }
   }

@@ -50,7 +50,8 @@ struct Cache {
   void append(uint32_t first, uint32_t rows, Random& random, double size) {
     state.enter(first, rows);
     for (uint32_t row = 0; row < rows; ++row) {
-      const std::vector<float> k = random.normals(info.n_kv_heads * info.key_dim, size), v = random.normals(info.n_kv_heads * info.value_dim);
+      const std::vector<float> k = random.normals(info.n_kv_heads * info.key_dim, size),
+                               v = random.normals(info.n_kv_heads * info.value_dim);
       keys.resize((size_t{first} + row) * k.size()), values.resize((size_t{first} + row) * v.size());
       for (const float value : k) keys.push_back(kept(value));
       for (const float value : v) values.push_back(kept(value));
@@ -60,7 +61,8 @@ struct Cache {
   std::vector<float> head(const std::vector<float>& all, uint32_t dim, uint32_t kv_head) const {
     std::vector<float> made;
     for (size_t at = size_t{kv_head} * dim; at < all.size(); at += size_t{info.n_kv_heads} * dim)
-      made.insert(made.end(), all.begin() + static_cast<std::ptrdiff_t>(at), all.begin() + static_cast<std::ptrdiff_t>(at + dim));
+      made.insert(made.end(), all.begin() + static_cast<std::ptrdiff_t>(at),
+                  all.begin() + static_cast<std::ptrdiff_t>(at + dim));
     return made;
   }
 };
@@ -71,8 +73,8 @@ struct Query {
 };
 
 // The kernel's outputs for queries of one KV head in calls of `tile` rows; `split`: chunk by chunk, then merged.
-std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& table, uint32_t kv_head, float scale, float softcap,
-                                  const std::vector<Query>& queries, uint32_t tile, bool split) {
+std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& table, uint32_t kv_head, float scale,
+                                  float softcap, const std::vector<Query>& queries, uint32_t tile, bool split) {
   const StateInfo& info = cache.info;
   std::vector<Line> scratch = dirty(attention_scratch_floats(info.key_dim, info.value_dim) * 4);
   const uint32_t record = attention_record_floats(info.value_dim);
@@ -80,13 +82,15 @@ std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& tabl
   for (uint32_t first = 0; first < queries.size(); first += tile) {
     AttentionJob job = {};
     job.keys = cache.state.keys(kv_head), job.values = cache.state.values(kv_head);
-    job.key_dim = info.key_dim, job.value_dim = info.value_dim, job.capacity = cache.state.capacity(), job.window = info.window;
+    job.key_dim = info.key_dim, job.value_dim = info.value_dim, job.capacity = cache.state.capacity(),
+    job.window = info.window;
     job.scale = scale, job.softcap = softcap, job.scratch = reinterpret_cast<float*>(scratch.data());
     job.items = std::min(tile, static_cast<uint32_t>(queries.size()) - first);
     uint32_t low = UINT32_MAX, high = 0;
     for (uint32_t i = 0; i < job.items; ++i) {
       const uint32_t position = queries[first + i].position;
-      job.q[i] = queries[first + i].q.data(), job.position[i] = position, job.y[i] = &y[size_t{first + i} * info.value_dim];
+      job.q[i] = queries[first + i].q.data(), job.position[i] = position,
+      job.y[i] = &y[size_t{first + i} * info.value_dim];
       low = std::min(low, info.window == 0 || position < info.window ? 0 : position - info.window + 1);
       high = std::max(high, position);
     }
@@ -123,8 +127,10 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
   const float scale = static_cast<float>(1 / std::sqrt(double{static_cast<float>(shape.key_dim)}));
   std::string wrong;
   for (const uint32_t kv_head : {0U, 1U}) {
-    const std::vector<float> keys = cache.head(cache.keys, shape.key_dim, kv_head), values = cache.head(cache.values, shape.value_dim, kv_head);
-    const AttentionInput input = {shape.key_dim, shape.value_dim, shape.window, scale, shape.softcap, keys.data(), values.data()};
+    const std::vector<float> keys = cache.head(cache.keys, shape.key_dim, kv_head),
+                             values = cache.head(cache.values, shape.value_dim, kv_head);
+    const AttentionInput input = {shape.key_dim, shape.value_dim, shape.window, scale,
+                                  shape.softcap, keys.data(),     values.data()};
     std::vector<Query> queries;
     std::vector<float> expected;
     for (uint32_t back = std::min(shape.positions, 11U); back-- > 0;) {
@@ -136,10 +142,12 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
       if ((row.required & ~isa_bits(probe_cpu_features())) != 0) continue;
       for (const uint32_t tile : {1U, 3U, 8U, 0U}) {
         const std::string sentence = compare_floats(
-            expected, kernel_outputs(cache, *row.table, kv_head, scale, shape.softcap, queries, std::max(tile, 1U), tile == 0));
+            expected,
+            kernel_outputs(cache, *row.table, kv_head, scale, shape.softcap, queries, std::max(tile, 1U), tile == 0));
         if (!sentence.empty())
-          wrong += std::string("\n") + row.name + ", dims " + std::to_string(shape.key_dim) + " and " + std::to_string(shape.value_dim) + ", window " +
-                   std::to_string(shape.window) + ", " + std::to_string(shape.positions) + " positions, tile " + std::to_string(tile) + ": " + sentence;
+          wrong += std::string("\n") + row.name + ", dims " + std::to_string(shape.key_dim) + " and " +
+                   std::to_string(shape.value_dim) + ", window " + std::to_string(shape.window) + ", " +
+                   std::to_string(shape.positions) + " positions, tile " + std::to_string(tile) + ": " + sentence;
         ++*compared;
       }
     }
@@ -152,11 +160,13 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
 TEST_CASE("every attention kernel has the bits of the canonical order, whatever shares a call", "[cpu][attention]") {
   constexpr KvType f16 = KvType::f16, f32 = KvType::f32;
   const Shape shapes[] = {
-      {64, 64, 0, 1, f16, 0, 1},     {64, 64, 0, 63, f16, 0, 1},    {64, 64, 0, 64, f32, 0, 2},    {64, 64, 0, 65, f16, 0, 3},
-      {1, 1, 0, 70, f32, 0, 1},      {7, 13, 0, 100, f16, 0, 1},    {13, 33, 0, 40, f32, 0, 1},    {128, 96, 0, 130, f16, 0, 1},
-      {16, 16, 0, 1023, f16, 0, 1},  {16, 16, 0, 1025, f16, 0, 1},  {16, 16, 0, 1030, f32, 0, 20}, {8, 8, 0, 2300, f16, 0, 3},
-      {16, 16, 1, 90, f16, 0, 1},    {16, 16, 64, 300, f16, 0, 1},  {16, 20, 65, 300, f32, 0, 1},  {16, 16, 100, 1100, f16, 0, 1},
-      {8, 8, 1100, 2200, f32, 0, 1}, {16, 16, 0, 150, f16, 30, 4},  {16, 16, 40, 150, f32, 50, 9}, {16, 16, 500, 90, f16, 0, 1},
+      {64, 64, 0, 1, f16, 0, 1},      {64, 64, 0, 63, f16, 0, 1},    {64, 64, 0, 64, f32, 0, 2},
+      {64, 64, 0, 65, f16, 0, 3},     {1, 1, 0, 70, f32, 0, 1},      {7, 13, 0, 100, f16, 0, 1},
+      {13, 33, 0, 40, f32, 0, 1},     {128, 96, 0, 130, f16, 0, 1},  {16, 16, 0, 1023, f16, 0, 1},
+      {16, 16, 0, 1025, f16, 0, 1},   {16, 16, 0, 1030, f32, 0, 20}, {8, 8, 0, 2300, f16, 0, 3},
+      {16, 16, 1, 90, f16, 0, 1},     {16, 16, 64, 300, f16, 0, 1},  {16, 20, 65, 300, f32, 0, 1},
+      {16, 16, 100, 1100, f16, 0, 1}, {8, 8, 1100, 2200, f32, 0, 1}, {16, 16, 0, 150, f16, 30, 4},
+      {16, 16, 40, 150, f32, 50, 9},  {16, 16, 500, 90, f16, 0, 1},
   };
   std::string wrong;
   uint32_t compared = 0;
@@ -172,9 +182,11 @@ TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][atte
   const std::vector<Query> queries = {{random.normals(16), 40}, {random.normals(16, 30), 65}};
   const AttentionTable& table = *attention_rows()[0].table;
   const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false);
-  const std::vector<float> huge(16, std::numeric_limits<float>::infinity()), none(16, std::numeric_limits<float>::quiet_NaN());
+  const std::vector<float> huge(16, std::numeric_limits<float>::infinity()),
+      none(16, std::numeric_limits<float>::quiet_NaN());
   for (uint32_t position = 66; position < 128; ++position)
-    cache.state.write_row(position, position % 3 == 0 ? none.data() : huge.data(), position % 2 == 0 ? huge.data() : none.data());
+    cache.state.write_row(position, position % 3 == 0 ? none.data() : huge.data(),
+                          position % 2 == 0 ? huge.data() : none.data());
   CHECK(compare_floats(before, kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false)) == "");
 }
 
@@ -188,7 +200,8 @@ TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][att
     queries.back().q[3] = bad;
   }
   int numbers = 0;
-  for (const float value : kernel_outputs(cache, *attention_rows()[0].table, 0, 0.25F, 0, queries, 2, false)) numbers += std::isfinite(value);
+  for (const float value : kernel_outputs(cache, *attention_rows()[0].table, 0, 0.25F, 0, queries, 2, false))
+    numbers += std::isfinite(value);
   CHECK(numbers == 0);
 }
 

@@ -61,7 +61,8 @@ Case small_model(uint32_t positions, KvType type, uint64_t seed) {
       plan.step(Op::rope, {v, angles}, y).attributes.rope = {n, dim, 16, RopePairing::halves};
       return y;
     };
-    const Value q = rope(linear(h, heads * dim, Format::q4_k), heads), k = rope(linear(h, kv_heads * dim, Format::q4_1), kv_heads);
+    const Value q = rope(linear(h, heads * dim, Format::q4_k), heads),
+                k = rope(linear(h, kv_heads * dim, Format::q4_1), kv_heads);
     const Value v = linear(h, kv_heads * dim, Format::q4_1), attended = plan.value(heads * dim);
     const State state = plan.state({layer, kv_heads, dim, dim, layer == 0 ? 0U : 70U});
     plan.step(Op::append, {k, v}).state = state;
@@ -70,7 +71,8 @@ Case small_model(uint32_t positions, KvType type, uint64_t seed) {
     attention.attributes.attention = {heads, 0.2F, 0};
     x = two(Op::add, x, linear(attended, d, Format::f16));
     const Value h2 = norm(x);
-    x = two(Op::add, x, linear(two(Op::gate, linear(h2, 512, Format::q6_k), linear(h2, 512, Format::q6_k)), d, Format::q5_0));
+    x = two(Op::add, x,
+            linear(two(Op::gate, linear(h2, 512, Format::q6_k), linear(h2, 512, Format::q6_k)), d, Format::q5_0));
   }
   const Value last = plan.value(d, Dimension::outputs);
   plan.step(Op::take_rows, {x}, last);
@@ -94,7 +96,8 @@ std::vector<uint32_t> cuts_of(uint32_t positions, uint32_t batch) {
 
 }   // namespace
 
-TEST_CASE("a model has the same bits for any lanes, any cut into batches and any instruction set", "[cpu][determinism][threads]") {
+TEST_CASE("a model has the same bits for any lanes, any cut into batches and any instruction set",
+          "[cpu][determinism][threads]") {
   for (const KvType type : {KvType::f16, KvType::f32}) {
     const Case made = small_model(150, type, 11);
     RunOptions whole;
@@ -170,7 +173,8 @@ TEST_CASE("the input of several linears is quantised once", "[cpu][fusion]") {
     plan.step(Op::linear, {from}, plan.value(8));
     plan.matrix(format, 8, 256, random_matrix(format, 8, 256, random));
   };
-  linear(x, Format::q4_0), linear(x, Format::q8_0), linear(x, Format::q6_k), linear(x, Format::f32), linear(x, Format::q4_k);
+  linear(x, Format::q4_0), linear(x, Format::q8_0), linear(x, Format::q6_k), linear(x, Format::f32),
+      linear(x, Format::q4_k);
   linear(y, Format::q4_k), linear(x, Format::q4_k);
   plan.step(Op::add, {x, y}, plan.value(256));
   linear(x, Format::q4_k);

@@ -29,7 +29,8 @@ float hard_number(Random& random) {
     case 3:
       return 1.0F + static_cast<float>(random.below(3)) * 0x1p-23F;
     case 4:
-      return -std::ldexp(1.0F + static_cast<float>(random.below(3)) * 0x1p-12F, static_cast<int>(random.below(50)) - 25);
+      return -std::ldexp(1.0F + static_cast<float>(random.below(3)) * 0x1p-12F,
+                         static_cast<int>(random.below(50)) - 25);
     default:
       return random.below(2) != 0 ? 0.0F : -0.0F;
   }
@@ -45,7 +46,8 @@ std::string choices(std::span<const Row> rows) {
     const Row& chosen = choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), available);
     if ((chosen.required & ~available) != 0) wrong += std::string("an illegal instruction in ") + chosen.name + "; ";
     for (const Row& row : rows)
-      if (&row > &chosen && (row.required & ~available) == 0) wrong += std::string("not the last usable row: ") + row.name + "; ";
+      if (&row > &chosen && (row.required & ~available) == 0)
+        wrong += std::string("not the last usable row: ") + row.name + "; ";
   }
   return wrong;
 }
@@ -85,7 +87,8 @@ TEST_CASE("every table begins with the scalar row and never chooses one the proc
   CHECK(choices(elementwise_rows()) == "");
 }
 
-TEST_CASE("linear takes the scalar kernel of every format in the build when no instruction set is allowed", "[cpu][dispatch]") {
+TEST_CASE("linear takes the scalar kernel of every format in the build when no instruction set is allowed",
+          "[cpu][dispatch]") {
   for (const FormatInfo& info : format_table()) {
     const Format format = static_cast<Format>(&info - format_table().data());
     CAPTURE(info.name);

@@ -17,7 +17,7 @@ struct Unit {
   std::vector<int> weights;
   std::vector<int> factors, mins;   // one for each of as many equal sub-blocks; mins may be empty
   float d = 0, d_min = 0;
-  bool added_min = false;           // d_min counts the codes themselves and is added
+  bool added_min = false;   // d_min counts the codes themselves and is added
 };
 
 template <Format format>
@@ -101,7 +101,8 @@ Unit unit_of_256(Format format, const uint8_t* row, uint32_t u) {
   unit.weights.resize(256);
   if (format == Format::q2_k) {
     const auto& b = block_at<Format::q2_k>(row, u);
-    each_value([&](uint32_t v, uint32_t h, uint32_t k, uint32_t i) { unit.weights[v] = b.codes[32 * h + i] >> (2 * k) & 3; });
+    each_value(
+        [&](uint32_t v, uint32_t h, uint32_t k, uint32_t i) { unit.weights[v] = b.codes[32 * h + i] >> (2 * k) & 3; });
     for (const uint8_t byte : b.scales) unit.factors.push_back(byte & 15), unit.mins.push_back(byte >> 4);
     unit.d = b.d.value(), unit.d_min = b.dmin.value();
   } else if (format == Format::q3_k) {
@@ -216,7 +217,8 @@ Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_
       p[i] = -std::numeric_limits<float>::infinity();
       if (block + i < first || block + i >= end) continue;
       float score = 0;
-      for (uint32_t d = 0; d < in.key_dim; ++d) score = std::fma(q[d], in.keys[size_t{block + i} * in.key_dim + d], score);
+      for (uint32_t d = 0; d < in.key_dim; ++d)
+        score = std::fma(q[d], in.keys[size_t{block + i} * in.key_dim + d], score);
       if (in.softcap != 0) {
         const double c = double{in.softcap};
         score = static_cast<float>(c * tanh_f64(double{score} / c)) * static_cast<float>(1.4426950408889634);
@@ -233,7 +235,8 @@ Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_
     for (uint32_t d = 0; d < in.value_dim; ++d) {
       s.o[d] = s.o[d] * a;
       for (uint32_t i = 0; i < 64; ++i)
-        if (block + i >= first && block + i < end) s.o[d] = std::fma(p[i], in.values[size_t{block + i} * in.value_dim + d], s.o[d]);
+        if (block + i >= first && block + i < end)
+          s.o[d] = std::fma(p[i], in.values[size_t{block + i} * in.value_dim + d], s.o[d]);
       s.o[d] = s.o[d] + 0.0F;
     }
   }
@@ -272,7 +275,8 @@ std::string compare_floats(const std::vector<float>& expected, const std::vector
   for (size_t i = 0; i < expected.size(); ++i) {
     if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
     if (std::bit_cast<uint32_t>(expected[i]) != std::bit_cast<uint32_t>(found[i]))
-      return "element " + std::to_string(i) + " is " + std::to_string(found[i]) + " instead of " + std::to_string(expected[i]);
+      return "element " + std::to_string(i) + " is " + std::to_string(found[i]) + " instead of " +
+             std::to_string(expected[i]);
   }
   return "";
 }

@@ -10,8 +10,8 @@
 namespace mote::test {
 
 struct QuantizedRow {
-  std::vector<int> codes;       // [columns]
-  std::vector<float> scales;    // [columns / unit]
+  std::vector<int> codes;      // [columns]
+  std::vector<float> scales;   // [columns / unit]
 };
 QuantizedRow canonical_quantize(const float* x, uint32_t columns, uint32_t unit);
 
@@ -21,8 +21,8 @@ float canonical_linear(Format format, const uint8_t* row, const float* x, uint32
 struct AttentionInput {
   uint32_t key_dim, value_dim, window;
   float scale, softcap;
-  const float* keys;            // [positions, key_dim], as the cache holds them, widened
-  const float* values;          // [positions, value_dim]
+  const float* keys;     // [positions, key_dim], as the cache holds them, widened
+  const float* values;   // [positions, value_dim]
 };
 // The output row of a query at `position`.
 std::vector<float> canonical_attention(const AttentionInput& input, const float* q, uint32_t position);

@@ -39,7 +39,8 @@ std::vector<float> expected_outputs(const Problem& problem) {
   std::vector<float> y;
   for (uint32_t x = 0; x < problem.x_rows; ++x)
     for (uint32_t row = 0; row < problem.rows; ++row) {
-      const float sum = canonical_linear(problem.format, &problem.weights[row * row_size], &problem.x[size_t{x} * problem.columns], problem.columns);
+      const float sum = canonical_linear(problem.format, &problem.weights[row * row_size],
+                                         &problem.x[size_t{x} * problem.columns], problem.columns);
       y.push_back(problem.bias.empty() ? sum : sum + problem.bias[row]);
     }
   return y;
@@ -53,8 +54,11 @@ std::vector<float> kernel_outputs(const Problem& problem, const LinearTable& tab
   std::vector<float> scales(count / unit + 1, NAN), y(size_t{problem.rows} * problem.x_rows, NAN);
   if (format_info(problem.format).block_values > 1)
     for (size_t x = 0; x < problem.x_rows; ++x)
-      table.quantize({&problem.x[x * columns], columns, unit, &codes[x * columns], &scales[x * (columns / unit)], &sums[x * (columns / 16)]});
-  struct alignas(64) Line { uint8_t bytes[64]; };
+      table.quantize({&problem.x[x * columns], columns, unit, &codes[x * columns], &scales[x * (columns / unit)],
+                      &sums[x * (columns / 16)]});
+  struct alignas(64) Line {
+    uint8_t bytes[64];
+  };
   std::vector<Line> scratch(kLinearScratchBytes / 64);
   std::fill_n(reinterpret_cast<uint8_t*>(scratch.data()), kLinearScratchBytes, uint8_t{0xFF});
   LinearJob job = {};
@@ -83,12 +87,14 @@ std::string check(const Problem& problem, uint32_t* compared) {
   const IsaBits available = isa_bits(probe_cpu_features());
   std::string wrong;
   for (const LinearRow& row : linear_rows()) {
-    if ((row.required & ~available) != 0 || row.table->by_format[static_cast<size_t>(problem.format)] == nullptr) continue;
+    if ((row.required & ~available) != 0 || row.table->by_format[static_cast<size_t>(problem.format)] == nullptr)
+      continue;
     for (const uint32_t chunk : {problem.rows, 5U}) {
       const std::string sentence = compare_floats(expected, kernel_outputs(problem, *row.table, chunk));
       if (!sentence.empty())
-        wrong += std::string("\n") + row.name + ", " + std::string(format_info(problem.format).name) + " [" + std::to_string(problem.rows) +
-                 ", " + std::to_string(problem.columns) + "] on " + std::to_string(problem.x_rows) + " rows: " + sentence;
+        wrong += std::string("\n") + row.name + ", " + std::string(format_info(problem.format).name) + " [" +
+                 std::to_string(problem.rows) + ", " + std::to_string(problem.columns) + "] on " +
+                 std::to_string(problem.x_rows) + " rows: " + sentence;
       ++*compared;
     }
   }
@@ -102,8 +108,15 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
   uint32_t compared = 0;
   for (const Format format : enabled_formats()) {
     uint64_t seed = 1;
-    for (const auto& [rows, blocks, x_rows] : {std::array{1U, 1U, 1U}, {3U, 2U, 2U}, {4U, 15U, 1U}, {9U, 16U, 3U}, {6U, 17U, 5U},
-                                               {5U, 33U, 1U}, {7U, 3U, 35U}, {2U, 130U, 2U}, {3U, 140U, 33U}})
+    for (const auto& [rows, blocks, x_rows] : {std::array{1U, 1U, 1U},
+                                               {3U, 2U, 2U},
+                                               {4U, 15U, 1U},
+                                               {9U, 16U, 3U},
+                                               {6U, 17U, 5U},
+                                               {5U, 33U, 1U},
+                                               {7U, 3U, 35U},
+                                               {2U, 130U, 2U},
+                                               {3U, 140U, 33U}})
       wrong += check(random_problem(format, rows, blocks, x_rows, seed++), &compared);
   }
   CHECK(compared >= 9 * 2 * enabled_formats().size());
@@ -113,11 +126,12 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
 TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]") {
   Random random(3);
   std::vector<float> x = random.normals(256 * 12);
-  x[0] = std::numeric_limits<float>::infinity();                   // block 0: not finite
+  x[0] = std::numeric_limits<float>::infinity();   // block 0: not finite
   x[300] = std::numeric_limits<float>::quiet_NaN();
-  for (int i = 0; i < 256; ++i) x[static_cast<size_t>(512 + i)] = 0x1.fffffep-101F * (i % 2 == 0 ? 1 : -1);   // below 2^-100
+  for (int i = 0; i < 256; ++i)
+    x[static_cast<size_t>(512 + i)] = 0x1.fffffep-101F * (i % 2 == 0 ? 1 : -1);   // below 2^-100
   for (int i = 0; i < 256; ++i) x[static_cast<size_t>(768 + i)] = 0x1p-100F;
-  for (int i = 0; i < 256; ++i) x[static_cast<size_t>(1024 + i)] = static_cast<float>(i - 128) + 0.5F;        // ties
+  for (int i = 0; i < 256; ++i) x[static_cast<size_t>(1024 + i)] = static_cast<float>(i - 128) + 0.5F;   // ties
   x[1024] = -127;
   x[1025] = 127;
   x[1280] = std::numeric_limits<float>::max();
@@ -147,7 +161,8 @@ TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]
   }
 }
 
-TEST_CASE("weights of random bytes, and of all ones, have the bits of the canonical order too", "[cpu][linear][hostile]") {
+TEST_CASE("weights of random bytes, and of all ones, have the bits of the canonical order too",
+          "[cpu][linear][hostile]") {
   std::string wrong;
   uint32_t compared = 0;
   Random random(5);
@@ -159,7 +174,8 @@ TEST_CASE("weights of random bytes, and of all ones, have the bits of the canoni
       if (round == 1) std::ranges::fill(problem.weights, uint8_t{0x80});
       if (round == 2) problem.x[1] = std::numeric_limits<float>::quiet_NaN();
       if (round == 3) problem.x[problem.columns] = std::numeric_limits<float>::infinity();
-      if (round == 4) for (float& value : problem.x) value *= 1e30F;
+      if (round == 4)
+        for (float& value : problem.x) value *= 1e30F;
       wrong += check(problem, &compared);
     }
   }
@@ -197,7 +213,8 @@ TEST_CASE("a matrix may start at any address", "[cpu][linear]") {
         Shift::kernel()(at);
       };
       const std::string sentence = compare_floats(expected, kernel_outputs(moved, table, 3));
-      if (!sentence.empty()) wrong += std::string(format_info(format).name) + " + " + std::to_string(offset) + ": " + sentence + "\n";
+      if (!sentence.empty())
+        wrong += std::string(format_info(format).name) + " + " + std::to_string(offset) + ": " + sentence + "\n";
     }
   }
   CHECK(wrong == "");

@@ -13,7 +13,8 @@ namespace mote::test {
 namespace {
 
 // The order of norm.h.
-std::vector<float> canonical_norm(const std::vector<float>& x, const std::vector<float>& weight, const std::vector<float>& bias, float epsilon, bool layer) {
+std::vector<float> canonical_norm(const std::vector<float>& x, const std::vector<float>& weight,
+                                  const std::vector<float>& bias, float epsilon, bool layer) {
   float sums[16] = {}, squares[16] = {};
   const float n = static_cast<float>(x.size());
   for (size_t i = 0; i < x.size(); ++i) sums[i % 16] = sums[i % 16] + x[i];
@@ -49,7 +50,8 @@ TEST_CASE("the norms have the bits of their canonical order, in place too", "[cp
   for (const NormRow& row : norm_rows()) {
     for (const uint32_t count : {1U, 2U, 15U, 16U, 17U, 33U, 576U, 1000U}) {
       Random random(count);
-      const std::vector<float> x = random.normals(count, 3), weight = random.normals(count), bias = random.normals(count);
+      const std::vector<float> x = random.normals(count, 3), weight = random.normals(count),
+                               bias = random.normals(count);
       std::vector<float> y(count, NAN);
       row.table->rms_norm({x.data(), weight.data(), nullptr, y.data(), count, 1e-5F});
       wrong += compare_floats(canonical_norm(x, weight, {}, 1e-5F, false), y);
@@ -81,7 +83,8 @@ TEST_CASE("the elementwise ops have the bits of their formulas, for special valu
       kernel({a.data(), b.data(), y.data(), a.size(), 30.0F});
       kernel({in_place.data(), b.data(), in_place.data(), a.size(), 30.0F});
       for (const std::vector<float>& found : {y, in_place})
-        if (const std::string sentence = compare_floats(expected, found); !sentence.empty()) wrong += std::string(name) + ": " + sentence + "\n";
+        if (const std::string sentence = compare_floats(expected, found); !sentence.empty())
+          wrong += std::string(name) + ": " + sentence + "\n";
     };
     for (uint32_t i = 0; i < kActivationCount; ++i) {
       const Activation function = static_cast<Activation>(i);
@@ -90,12 +93,14 @@ TEST_CASE("the elementwise ops have the bits of their formulas, for special valu
     }
     run("add", row.table->add, [](float x, float y) { return x + y; });
     run("scale", row.table->scale, [](float x, float) { return 30.0F * x; });
-    run("softcap", row.table->softcap, [](float x, float) { return static_cast<float>(30.0 * tanh_f64(double{x} / 30.0)); });
+    run("softcap", row.table->softcap,
+        [](float x, float) { return static_cast<float>(30.0 * tanh_f64(double{x} / 30.0)); });
   }
   CHECK(wrong == "");
 }
 
-TEST_CASE("rope rounds every product and sum by itself, in both pairings, and leaves the rest of a head", "[cpu][elementwise]") {
+TEST_CASE("rope rounds every product and sum by itself, in both pairings, and leaves the rest of a head",
+          "[cpu][elementwise]") {
   Random random(4);
   const std::vector<float> x = random.normals(3 * 10), angles = random.normals(6);
   std::string wrong;
