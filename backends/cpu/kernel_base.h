@@ -36,7 +36,7 @@ inline T load_at(const uint8_t* from) {
 
 #if !MOTE_HAS_FMA
 // sum[i] = fma(a[i], b[i], c[i]), for the rare lanes that `fma_lanes` cannot vouch for.
-__attribute__((noinline, cold)) void fma_lanes_slowly(float* sum, const float* a, const float* b) {
+__attribute__((noinline)) void fma_lanes_slowly(float* sum, const float* a, const float* b) {
   for (uint32_t i = 0; i < kLanes; ++i) sum[i] = fma_f32_soft(a[i], b[i], sum[i]);
 }
 #endif
