@@ -46,7 +46,8 @@ class MarkMatcher {
     if (at.mark >= marks_.size() || marks_[at.mark][at.byte] != c) return;
     if (++at.byte == marks_[at.mark].size()) at = {at.mark + 1, first_byte(at.mark + 1)};
     if (*n < kMost) next_[(*n)++] = at;
-    if (at.byte == first_byte(at.mark) && optional(at.mark) && *n < kMost) next_[(*n)++] = {at.mark + 1, first_byte(at.mark + 1)};
+    if (at.byte == first_byte(at.mark) && optional(at.mark) && *n < kMost)
+      next_[(*n)++] = {at.mark + 1, first_byte(at.mark + 1)};
   }
 
   std::span<const std::string_view> marks_;
@@ -85,11 +86,13 @@ class Squeezer {
     while (end < text_.size() && is_blank(text_[end])) ++end;
     const std::string_view blank = slice(text_, at_, end - at_);
     at_ = end;
-    if (end == text_.size()) return blank.empty() || after_dash_ || blank == "\n" || (after_statement_ && blank == "\n\n");
+    if (end == text_.size())
+      return blank.empty() || after_dash_ || blank == "\n" || (after_statement_ && blank == "\n\n");
     if (end + 2 > text_.size() || text_[end] != '{' || (text_[end + 1] != '{' && text_[end + 1] != '%')) return false;
     if (blank.empty() || after_dash_ || (end + 2 < text_.size() && text_[end + 2] == '-')) return true;
     const size_t lines = static_cast<size_t>(after_statement_ && blank[0] == '\n');
-    return text_[end + 1] == '%' && blank.find_first_of("\n\r", lines) == std::string_view::npos && (lines == 1 || at_ == blank.size());
+    return text_[end + 1] == '%' && blank.find_first_of("\n\r", lines) == std::string_view::npos &&
+           (lines == 1 || at_ == blank.size());
   }
 
   bool tag() {
@@ -148,7 +151,7 @@ class Squeezer {
   bool output_open_ = false, quoted_ = false, after_dash_ = false, after_statement_ = false;
 };
 
-}  // namespace
+}   // namespace
 
 bool template_is(std::string_view chat_template, std::span<const std::string_view> marks) {
   if (marks.empty()) return false;
@@ -156,4 +159,4 @@ bool template_is(std::string_view chat_template, std::span<const std::string_vie
   return Squeezer(chat_template, matcher).run();
 }
 
-}  // namespace mote
+}   // namespace mote

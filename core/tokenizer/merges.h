@@ -22,9 +22,8 @@ class MergeTable {
 
   // The number of the merge of these two, the earliest being 0; kNone: they do not merge.
   uint32_t rank(uint32_t left, uint32_t right) const {
-    return static_cast<uint32_t>(index_.find(hash(left, right), [&](uint32_t i) {
-      return merges_[i].left == left && merges_[i].right == right;
-    }));
+    return static_cast<uint32_t>(index_.find(
+        hash(left, right), [&](uint32_t i) { return merges_[i].left == left && merges_[i].right == right; }));
   }
   const Merge& operator[](uint32_t rank) const { return merges_[rank]; }
 
@@ -32,7 +31,7 @@ class MergeTable {
   // Lines of the file on their way into the table.
   struct Line {
     std::string_view text;
-    size_t blank;                // where the right piece is parted from the left
+    size_t blank;   // where the right piece is parted from the left
     uint64_t left_hash, right_hash;
     std::string_view left() const { return slice(text, 0, blank); }
     std::string_view right() const { return slice(text, blank + 1); }
@@ -51,4 +50,4 @@ class MergeTable {
   SlotTable index_;
 };
 
-}  // namespace mote
+}   // namespace mote

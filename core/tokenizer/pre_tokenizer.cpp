@@ -21,7 +21,7 @@ constexpr char kNames[] =
 
 constexpr uint32_t kLongS = 0x17F;   // matches s where case is ignored
 
-}  // namespace
+}   // namespace
 
 const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   for (const PreTokenizer& row : kRows)
@@ -141,13 +141,19 @@ bool WordScanner::next(std::string_view* word) {
   if (at_ >= end_) find_fragment();
   size_t end = at_;
   switch (row_->rule) {
-    case SplitRule::gpt2: end = end_of_gpt2(at_); break;
-    case SplitRule::cl100k_digits3: end = end_of_cl100k(at_, 3); break;
-    case SplitRule::cl100k_digits1: end = end_of_cl100k(at_, 1); break;
+    case SplitRule::gpt2:
+      end = end_of_gpt2(at_);
+      break;
+    case SplitRule::cl100k_digits3:
+      end = end_of_cl100k(at_, 3);
+      break;
+    case SplitRule::cl100k_digits1:
+      end = end_of_cl100k(at_, 1);
+      break;
   }
   *word = slice(text_, at_, end - at_);
   at_ = end;
   return true;
 }
 
-}  // namespace mote
+}   // namespace mote

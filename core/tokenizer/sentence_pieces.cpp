@@ -47,7 +47,7 @@ struct ComesLater {
 };
 constexpr ComesLater comes_later;
 
-}  // namespace
+}   // namespace
 
 // The symbols are kept by the byte where they begin: at the first and at the last byte of each stands its length.
 struct SentencePieces::Merging {
@@ -72,7 +72,8 @@ struct SentencePieces::Merging {
 Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary, int32_t unknown_id, bool measuring) {
   MOTE_ASSIGN_OR_RETURN(const gguf::Entry scores, file.get_array(kScoresKey, gguf::Type::float32));
   if (scores.count != vocabulary.size())
-    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kScoresKey, scores.count, kTokensKey, vocabulary.size());
+    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kScoresKey, scores.count, kTokensKey,
+                         vocabulary.size());
   scores_ = scores.value;
   unknown_id_ = unknown_id;
   if (measuring) return {};
@@ -85,7 +86,8 @@ Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary
     if (vocabulary.type(id) != PieceType::byte) continue;
     const int32_t byte = byte_of(vocabulary.spelling(id));
     if (byte < 0)
-      return Status::error(Code::bad_model, "{}: byte piece {} is {}, expected <0x00> to <0xFF>", kTokensKey, id, vocabulary.spelling(id));
+      return Status::error(Code::bad_model, "{}: byte piece {} is {}, expected <0x00> to <0xFF>", kTokensKey, id,
+                           vocabulary.spelling(id));
     if (byte_ids_[static_cast<size_t>(byte)] >= 0)
       return Status::error(Code::bad_model, "{}: pieces {} and {} both stand for byte {}", kTokensKey,
                            byte_ids_[static_cast<size_t>(byte)], id, byte);
@@ -95,7 +97,8 @@ Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary
   if (n_bytes != 0 && n_bytes != 256)
     return Status::error(Code::bad_model, "{} has {} byte pieces, allowed are none or all 256", kTokensKey, n_bytes);
   if (n_bytes == 0 && unknown_id < 0)
-    return Status::error(Code::bad_model, "{} has neither byte pieces nor an unknown piece, so not every text has tokens", kTokensKey);
+    return Status::error(Code::bad_model,
+                         "{} has neither byte pieces nor an unknown piece, so not every text has tokens", kTokensKey);
   return {};
 }
 
@@ -163,7 +166,8 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
   Merging m{text, vocabulary, reinterpret_cast<Candidate*>(memory), memory + 6 * text.size(), steps};
   const auto size = static_cast<uint32_t>(text.size());
   split(m);
-  for (uint32_t left = 0, right = m.span(0); right < size; left = right, right += m.span(right)) consider(m, left, right);
+  for (uint32_t left = 0, right = m.span(0); right < size; left = right, right += m.span(right))
+    consider(m, left, right);
 
   while (m.waiting > 0) {
     std::pop_heap(m.heap, m.heap + m.waiting, comes_later);
@@ -199,4 +203,4 @@ void SentencePieces::write(const Merging& m, TokenSink& sink) const {
   }
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -53,6 +53,12 @@ class Triples {
       case 7:
         a &= 0xfff80000, b = (b & 0x80f80000) | static_cast<uint32_t>(s >> 40 & 0x7f) << 23, c &= 0x807fffff;
         break;
+      case 8: {   // half a unit of c, but for 2^-46 of it: double rounds that away, and the tie would decide
+        const float k = static_cast<float>(1 + (s >> 60)) * 0x1p-23f;
+        const float scale = std::ldexp((s & 1) != 0 ? 0x1p-12f : -0x1p-12f, static_cast<int>(s >> 33 & 31));
+        c = (c & 0x807fffffu) | (127u + static_cast<uint32_t>(s >> 33 & 31)) << 23;
+        return {(1 + k) * scale, (1 - k) * 0x1p-12f, std::bit_cast<float>(c)};
+      }
       default:
         break;
     }
@@ -67,7 +73,7 @@ TEST_CASE("the software fma equals the exact one on random bit patterns of every
   Triples triples;
   long wrong = 0;
   Triple first{};
-  for (int kind = 0; kind < 8; ++kind)
+  for (int kind = 0; kind < 9; ++kind)
     for (int i = 0; i < 500000; ++i) {
       const Triple t = triples.next(kind);
       if (same(fma_f32_soft(t.a, t.b, t.c), std::fma(t.a, t.b, t.c)) &&
@@ -80,9 +86,10 @@ TEST_CASE("the software fma equals the exact one on random bit patterns of every
 }
 
 TEST_CASE("the software fma rounds once where two roundings would differ", "[base][fma]") {
-  // 1 + 2^-24 is a tie for float; 2^-60 more or less decides, though double cannot hold both.
-  const float up = fma_f32_soft(0x1p-30f, 0x1p-30f, 1.0f + 0x1p-23f);
-  CHECK(up == 1.0f + 0x1p-23f);
+  // The product is 2^-24 - 2^-70: with these addends a double cannot tell the sum from a tie.
+  const float a = 0x1p-12f * (1 + 0x1p-23f), b = 0x1p-12f * (1 - 0x1p-23f);
+  CHECK(fma_f32_soft(a, b, 1.0f + 0x1p-23f) == 1.0f + 0x1p-23f);
+  CHECK(fma_f32_soft(-a, b, 1.0f + 3 * 0x1p-23f) == 1.0f + 3 * 0x1p-23f);
   const float e = 0x1p-12f;
   CHECK(fma_f32_soft(e, e, 1.0f) == 1.0f);                               // the tie goes to even
   CHECK(fma_f32_soft(e, e * (1 + 0x1p-23f), 1.0f) == 1.0f + 0x1p-23f);   // a little above it

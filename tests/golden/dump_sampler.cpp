@@ -12,9 +12,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const mote::test::SamplerInputs inputs = mote::testing::read_sampler_inputs(std::string(argv[1]) + "/sampler");
+    const mote::test::SamplerInputs inputs = mote::test::read_sampler_inputs(std::string(argv[1]) + "/sampler");
     for (const mote::test::SamplerCase& test : inputs.cases) {
-      const mote::test::SamplerAnswer answer = mote::testing::run_sampler_case(inputs, test);
+      const mote::test::SamplerAnswer answer = mote::test::run_sampler_case(inputs, test);
       std::cout << nlohmann::json{{"id", test.id},
                                   {"n_kept", answer.n_kept},
                                   {"ids", answer.ids},

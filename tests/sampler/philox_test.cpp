@@ -23,7 +23,7 @@ TEST_CASE("Philox 4x32-10 gives the published vectors", "[sampler][random]") {
               {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}));
 }
 
-TEST_CASE("uniform numbers use all 64 bits of seed and position and fill [0, 1)", "[sampler][random]") {
+TEST_CASE("uniform numbers use all 64 bits of seed and position and fill the unit interval", "[sampler][random]") {
   CHECK(philox_uniform(0, 0) == std::ldexp(static_cast<double>(uint64_t{0x6627e8d5e169c58d} >> 11), -53));
   std::set<double> different;
   for (int bit = 0; bit < 64; ++bit) {

@@ -24,6 +24,12 @@ class OwnMatcher {
   explicit OwnMatcher(const StopShape& shape) { open(shape); }
   StopMatcher& operator*() { return matcher_; }
   StopMatcher* operator->() { return &matcher_; }
+  // Nothing was written behind the matcher's memory.
+  bool intact() const {
+    return std::all_of(memory_.begin() + static_cast<std::ptrdiff_t>(used_), memory_.end(), [](const Line& line) {
+      return std::equal(std::begin(line.bytes), std::end(line.bytes), std::begin(kUntouched.bytes));
+    });
+  }
 
  private:
   struct alignas(kArenaAlignment) Line {
@@ -32,12 +38,15 @@ class OwnMatcher {
   void open(const StopShape& shape) {
     Arena measure;
     StopMatcher().layout(measure, shape);
-    memory_.resize(measure.used_bytes() / sizeof(Line));
+    used_ = measure.used_bytes() / sizeof(Line);
+    memory_.assign(used_ + 64, kUntouched);   // more than the arena may hand out
     Arena arena(memory_.data(), measure.used_bytes());
     matcher_.layout(arena, shape);
     REQUIRE(arena.status("the matcher").ok());
   }
+  static constexpr Line kUntouched = {{std::byte{0x5a}}};
   std::vector<Line> memory_;
+  size_t used_ = 0;
   StopMatcher matcher_;
 };
 
@@ -160,6 +169,21 @@ TEST_CASE("long texts in random pieces keep their held part through the buffer",
     wrong += shown != whole.shown || stopped != whole.stopped;
   }
   CHECK(wrong == 0);
+  CHECK(matcher.intact());
+}
+
+TEST_CASE("a long text without a stop string, byte by byte, stays inside the matcher's memory", "[sampler][stop]") {
+  OwnMatcher matcher(std::vector<std::string>{"aaaaaaac", "abababac"});
+  std::mt19937 random(9);
+  std::string text, shown;
+  for (int i = 0; i < 20000; ++i) text.push_back(random() % 3 == 0 ? 'b' : 'a');
+  for (const char& byte : text) {
+    const Released released = matcher->feed({&byte, 1});
+    shown.append(released.held).append(released.fresh);
+  }
+  shown.append(matcher->finish().held);
+  CHECK((shown == text) == true);
+  CHECK(matcher.intact());
 }
 
 TEST_CASE("the stop string that was found is told, and nothing comes after it", "[sampler][stop]") {
