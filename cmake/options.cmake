@@ -10,7 +10,7 @@ target_compile_features(mote_common_flags INTERFACE cxx_std_20)
 target_compile_options(mote_common_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
   $<$<BOOL:${MOTE_WARNINGS_AS_ERRORS}>:-Werror>)
 if(MOTE_SANITIZE)
-  target_compile_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE} -fno-sanitize-recover=all
+  target_compile_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr
     -fno-omit-frame-pointer)
   target_link_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE})
 endif()

@@ -1,6 +1,7 @@
 // Engine calls of mote.h: the arena, the threads and the backends.
 #include <new>
 
+#include "core/base/slice.h"
 #include "core/handles.h"
 #include "mote_build.h"
 #include "platform/cpu_features.h"
@@ -58,10 +59,10 @@ struct BackendName {
 // "vulkan, cpu": the first name without its blanks, and what follows the comma.
 BackendName first_name(std::string_view list) {
   const size_t comma = list.find(',');
-  std::string_view name = list.substr(0, comma);
+  std::string_view name = slice(list, 0, comma);
   while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-  return {name, comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1)};
+  return {name, comma == std::string_view::npos ? std::string_view() : slice(list, comma + 1)};
 }
 
 class EngineOpening {

@@ -31,6 +31,10 @@ Status check_lists(const mote_session_options& options) {
   return {};
 }
 
+uint64_t longest_piece_bytes(const mote_model& model) {
+  return model.tokenizer == nullptr ? 0 : model.tokenizer->longest_piece_bytes();
+}
+
 // The chain and the biases in the sampler's own terms. No chain at all is greedy.
 Status set_samplers(Sampler& sampler, const mote_session_options& options, std::span<TokenBias> biases) {
   SamplerStage stages[kMaxSamplerStages] = {{SamplerKind::greedy}};
@@ -75,8 +79,8 @@ Status open_session(mote_model* model, const mote_session_options* given, const 
   Arena arena(memory.data, memory.bytes);
   SessionBytes taken;
   mote_session* opened = nullptr;
-  const Status status = layout_session(model->plan, model->parts, model->tokenizer, model->config.context_length,
-                                       options, arena, {}, &taken, &opened);
+  const Status status = layout_session(model->plan, model->parts, longest_piece_bytes(*model),
+                                       model->config.context_length, options, arena, {}, &taken, &opened);
   if (!status.ok()) {
     release_memory(memory);
     return status;
@@ -135,7 +139,7 @@ Result<SequenceOptions> read_sequence_options(const mote_session_options& option
   return out;
 }
 
-Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer,
+Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint64_t piece_bytes,
                       uint32_t trained_context, const mote_session_options& options, Arena& arena,
                       std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session) {
   MOTE_RETURN_IF_ERROR(check_lists(options));
@@ -151,7 +155,6 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const
   (sampler != nullptr ? *sampler : measured)
       .layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
   const std::span<TokenBias> biases = arena.take<TokenBias>(options.n_logit_bias);
-  const uint64_t piece_bytes = tokenizer == nullptr ? 0 : tokenizer->longest_piece_bytes();
   const std::span<char> piece = arena.take<char>(piece_bytes);
   const std::span<char> characters = arena.take<char>(TextStream::room(piece_bytes));
   StopShape stop_shape{static_cast<uint32_t>(options.n_stops), 0};
@@ -221,8 +224,8 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
   mote_session* none = nullptr;
   while (model->quote_lock.exchange(1, std::memory_order_acquire) != 0) {
   }
-  status = layout_session(model->plan, model->parts, model->tokenizer, model->config.context_length, read, arena,
-                          model->quote_offsets, &bytes, &none);
+  status = layout_session(model->plan, model->parts, longest_piece_bytes(*model), model->config.context_length, read,
+                          arena, model->quote_offsets, &bytes, &none);
   model->quote_lock.store(0, std::memory_order_release);
   if (status.ok()) status = fill_session_quote(bytes, arena.used_bytes(), quote);
   return report(status, error);

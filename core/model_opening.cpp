@@ -3,6 +3,20 @@
 #include "core/model/architecture.h"
 
 namespace mote {
+namespace {
+
+// What the tokenizer of this file will say; a session is quoted before there is one.
+uint64_t longest_piece_bytes(const gguf::File& file) {
+  uint64_t longest = 0;
+  gguf::Entry pieces;
+  if (!file.find("tokenizer.ggml.tokens", &pieces) || pieces.element_type != gguf::Type::string) return 0;
+  gguf::StringCursor cursor(pieces);
+  for (std::string_view piece; cursor.next(&piece);)
+    if (piece.size() > longest) longest = piece.size();
+  return longest;
+}
+
+}   // namespace
 
 Status ModelOpening::run(uint64_t copied_bytes) {
   arena_.create<mote_model>();
@@ -30,6 +44,7 @@ Status ModelOpening::layout(mote_model* model) {
   gguf::Entry entry;
   if (vocabulary_only_ || file_.find("tokenizer.ggml.model", &entry)) {
     MOTE_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(file_, arena_));
+    piece_bytes_ = tokenizer_ == nullptr ? longest_piece_bytes(file_) : tokenizer_->longest_piece_bytes();
     kind(&bytes_.tokenizer_bytes);
   }
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));
@@ -130,8 +145,8 @@ Status ModelOpening::quote_session(const mote_session_options* options, mote_quo
   Arena arena;
   SessionBytes bytes;
   mote_session* none = nullptr;
-  MOTE_RETURN_IF_ERROR(
-      layout_session(plan_, placement_.parts, tokenizer_, config_.context_length, read, arena, offsets, &bytes, &none));
+  MOTE_RETURN_IF_ERROR(layout_session(plan_, placement_.parts, piece_bytes_, config_.context_length, read, arena,
+                                      offsets, &bytes, &none));
   return fill_session_quote(bytes, arena.used_bytes(), quote);
 }
 

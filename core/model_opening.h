@@ -48,6 +48,7 @@ class ModelOpening {
   Plan plan_;
   Placement placement_;
   Tokenizer* tokenizer_ = nullptr;
+  uint64_t piece_bytes_ = 0;   // of the longest piece, also while there is no tokenizer yet
   ModelBytes bytes_;
 };
 
@@ -57,12 +58,12 @@ void fill_tokenizer_info(const mote_model& model, mote_model_info* info);
 // Session options that were read and checked against a model.
 Result<SequenceOptions> read_sequence_options(const mote_session_options& options, uint32_t trained_context);
 
-// What a session takes, measured or taken; see api_session.cpp.
+// What a session takes, measured or taken; see api_session.cpp. piece_bytes: of the tokenizer's longest piece.
 struct SessionBytes {
   uint64_t tables_bytes = 0, sampler_bytes = 0;
   SequenceBytes sequence;
 };
-Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, const Tokenizer* tokenizer,
+Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint64_t piece_bytes,
                       uint32_t trained_context, const mote_session_options& options, Arena& arena,
                       std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session);
 Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_quote* quote);

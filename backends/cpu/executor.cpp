@@ -22,14 +22,16 @@ Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
 
 Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
   if (rows > shape.max_batch)
-    return Status::error(Code::invalid_argument, "a batch of {} rows, the session was opened for {}", rows, shape.max_batch);
+    return Status::error(Code::invalid_argument, "a batch of {} rows, the session was opened for {}", rows,
+                         shape.max_batch);
   if (uint64_t{first_position} + rows > shape.context)
     return Status::error(Code::context_full, "positions {} to {} do not fit in a context of {}", first_position,
                          uint64_t{first_position} + rows, shape.context);
   bool has_state = false;   // without one, there is nothing that could be missing
   for (const KvState& state : states) has_state = has_state || state.exists();
   if (first_position > length_ && has_state)
-    return Status::error(Code::wrong_state, "a batch begins at position {}, but only {} are there", first_position, length_);
+    return Status::error(Code::wrong_state, "a batch begins at position {}, but only {} are there", first_position,
+                         length_);
   if (first_position < length_) MOTE_RETURN_IF_ERROR(truncate(first_position));
   pending_first_ = first_position;
   pending_rows_ = rows;
@@ -53,9 +55,10 @@ Status CpuExecutor::truncate(uint32_t positions) {
   if (positions >= length_) return {};
   for (const KvState& state : states) {
     if (state.exists() && !state.can_continue_at(positions))
-      return Status::error(Code::wrong_state,
-                           "layer {} keeps positions from {} on, which is too late to go on at position {} with a window of {}",
-                           state.info().layer, state.held_from(), positions, state.info().window);
+      return Status::error(
+          Code::wrong_state,
+          "layer {} keeps positions from {} on, which is too late to go on at position {} with a window of {}",
+          state.info().layer, state.held_from(), positions, state.info().window);
   }
   for (KvState& state : states)
     if (state.exists()) state.truncate(positions);
@@ -79,8 +82,8 @@ Status CpuExecutor::check_row(State state, uint32_t position, size_t bytes) cons
 Status CpuExecutor::export_row(State state, uint32_t position, std::span<uint8_t> to) {
   MOTE_RETURN_IF_ERROR(check_row(state, position, to.size()));
   if (position >= length_ || position < states[state.id].held_from())
-    return Status::error(Code::wrong_state, "layer {} does not hold position {}: it keeps {} to {}", states[state.id].info().layer,
-                         position, states[state.id].held_from(), length_);
+    return Status::error(Code::wrong_state, "layer {} does not hold position {}: it keeps {} to {}",
+                         states[state.id].info().layer, position, states[state.id].held_from(), length_);
   states[state.id].export_row(position, to.data());
   return {};
 }

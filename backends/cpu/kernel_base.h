@@ -36,7 +36,7 @@ inline T load_at(const uint8_t* from) {
 
 #if !MOTE_HAS_FMA
 // sum[i] = fma(a[i], b[i], c[i]), for the rare lanes that `fma_lanes` cannot vouch for.
-__attribute__((noinline, cold)) void fma_lanes_slowly(float* sum, const float* a, const float* b) {
+__attribute__((noinline)) void fma_lanes_slowly(float* sum, const float* a, const float* b) {
   for (uint32_t i = 0; i < kLanes; ++i) sum[i] = fma_f32_soft(a[i], b[i], sum[i]);
 }
 #endif
@@ -67,7 +67,8 @@ inline void fma_lanes(float* sum, const float* a, const float* b) {
 
 // ---------------------------------------------------------------------------------------------- half and bf16
 
-// Exact; a NaN is made quiet, as the conversion instructions do. Written without branches so that loops over it become vectors.
+// Exact; a NaN is made quiet, as the conversion instructions do. Written without branches so that loops over it become
+// vectors.
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t magnitude = half & 0x7fffu;

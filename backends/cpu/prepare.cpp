@@ -15,7 +15,8 @@ bool supports_state(const Step& step, const Plan& plan) {
   if (step.state.id >= plan.states.size()) return false;
   const StateInfo& state = plan.states[step.state.id];
   if (state.n_kv_heads == 0 || state.key_dim == 0 || state.value_dim == 0) return false;
-  return step.op == Op::append || (step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0);
+  return step.op == Op::append ||
+         (step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0);
 }
 
 bool owns_state(const PlanPart& part, State state) {
@@ -64,15 +65,17 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
   const AttentionTable* attention = choose_table(attention_rows(), available);
   const NormTable* norm = choose_table(norm_rows(), available);
   const ElementwiseTable* elementwise = choose_table(elementwise_rows(), available);
-  Value quantized;             // the Value whose codes are in the scratch
+  Value quantized;   // the Value whose codes are in the scratch
   uint32_t quantized_unit = 0;
   for (uint32_t i = 0; i < part.count; ++i) {
     const Step& step = part.steps()[i];
     const std::string_view op = op_info(step.op).name;
     if (!supports_step(step, *part.plan))
-      return Status::error(Code::unsupported, "the cpu backend does not run step {} ({}) of this plan", part.first + i, op);
+      return Status::error(Code::unsupported, "the cpu backend does not run step {} ({}) of this plan", part.first + i,
+                           op);
     if (step.op == Op::attention && !owns_state(part, step.state))
-      return Status::error(Code::unsupported, "step {} (attention) reads a state that another backend writes", part.first + i);
+      return Status::error(Code::unsupported, "step {} (attention) reads a state that another backend writes",
+                           part.first + i);
     PreparedStep prepared;
     prepared.step = &step;
     prepared.attention = attention;
@@ -81,7 +84,8 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
     if (step.op == Op::linear) {
       prepared.linear = choose_linear(step.matrix.format, available);
       if (prepared.linear.unit != 0) {
-        prepared.input_quantized = quantized.exists() && quantized.id == step.inputs[0].id && quantized_unit == prepared.linear.unit;
+        prepared.input_quantized =
+            quantized.exists() && quantized.id == step.inputs[0].id && quantized_unit == prepared.linear.unit;
         quantized = step.inputs[0];
         quantized_unit = prepared.linear.unit;
       }
@@ -108,10 +112,12 @@ Scratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t l
       const StateInfo& state = part.plan->states[step.state.id];
       lane_floats = std::max(lane_floats, attention_scratch_floats(state.key_dim, state.value_dim));
       const uint64_t context_chunks = (uint64_t{shape.context} + kAttentionChunk - 1) / kAttentionChunk;
-      const uint64_t seen = state.window == 0 ? context_chunks : std::min<uint64_t>(context_chunks, state.window / kAttentionChunk + 2);
+      const uint64_t seen =
+          state.window == 0 ? context_chunks : std::min<uint64_t>(context_chunks, state.window / kAttentionChunk + 2);
       if (seen <= 1) continue;
       chunks = std::max(chunks, seen);
-      records = std::max(records, uint64_t{step.attributes.attention.n_heads} * attention_record_floats(state.value_dim));
+      records =
+          std::max(records, uint64_t{step.attributes.attention.n_heads} * attention_record_floats(state.value_dim));
     }
   }
   Scratch scratch;

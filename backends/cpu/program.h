@@ -33,12 +33,12 @@ class CpuExecutor final : public Executor {
   ValueMemory values;
   Parallel parallel;
   Scratch scratch;
-  std::span<KvState> states;       // by State::id; those of other parts do not exist
+  std::span<KvState> states;   // by State::id; those of other parts do not exist
   SessionShape shape;
 
  private:
   Status check_row(State state, uint32_t position, size_t bytes) const;
-  uint32_t length_ = 0;            // positions that are committed
+  uint32_t length_ = 0;   // positions that are committed
   uint32_t pending_first_ = 0, pending_rows_ = 0;
 };
 

@@ -21,8 +21,10 @@ Status run_embed(const PreparedStep& prepared, const RunContext& context) {
   for (size_t row = 0; row < context.batch.tokens.size(); ++row) {
     const int32_t token = context.batch.tokens[row];
     if (token < 0 || static_cast<uint32_t>(token) >= matrix.rows)
-      return Status::error(Code::invalid_argument, "token {} is outside {} with its {} rows", token, matrix.name, matrix.rows);
-    dequantize_row(matrix.format, matrix_row(matrix, static_cast<uint32_t>(token)), matrix.columns, y + row * matrix.columns);
+      return Status::error(Code::invalid_argument, "token {} is outside {} with its {} rows", token, matrix.name,
+                           matrix.rows);
+    dequantize_row(matrix.format, matrix_row(matrix, static_cast<uint32_t>(token)), matrix.columns,
+                   y + row * matrix.columns);
   }
   return {};
 }

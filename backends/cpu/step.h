@@ -17,11 +17,11 @@ namespace mote {
 // A step with its kernels chosen: made once per model.
 struct PreparedStep {
   const Step* step = nullptr;
-  LinearChoice linear;                              // op linear
-  bool input_quantized = false;                     // linear: an earlier step has left the codes of this input
-  const AttentionTable* attention = nullptr;        // op attention
-  const NormTable* norm = nullptr;                  // ops rms_norm, layer_norm
-  const ElementwiseTable* elementwise = nullptr;    // ops activate, gate, add, scale, softcap, rope
+  LinearChoice linear;                             // op linear
+  bool input_quantized = false;                    // linear: an earlier step has left the codes of this input
+  const AttentionTable* attention = nullptr;       // op attention
+  const NormTable* norm = nullptr;                 // ops rms_norm, layer_norm
+  const ElementwiseTable* elementwise = nullptr;   // ops activate, gate, add, scale, softcap, rope
 };
 
 // Working memory of a session, used by one step after the other. What a part needs depends on its steps and the
@@ -31,10 +31,10 @@ struct Scratch {
   std::span<int16_t> codes;
   std::span<float> scales;
   std::span<int16_t> sums;
-  std::span<float> row;                             // position_embed: one row of its matrix
-  std::span<float> records;                         // attention split over chunks: [heads, chunks, record]
+  std::span<float> row;       // position_embed: one row of its matrix
+  std::span<float> records;   // attention split over chunks: [heads, chunks, record]
   uint32_t record_chunks = 0;
-  std::span<uint8_t> lanes;                         // [lanes, lane_bytes], a kernel's own
+  std::span<uint8_t> lanes;   // [lanes, lane_bytes], a kernel's own
   uint64_t lane_bytes = 0;
 
   void* lane(uint32_t index) const { return lanes.data() + index * lane_bytes; }
@@ -47,7 +47,7 @@ struct RunContext {
   const ValueMemory& values;
   const Parallel& parallel;
   const Scratch& scratch;
-  std::span<KvState> states;                        // by State::id
+  std::span<KvState> states;   // by State::id
   KvType kv_type;
 
   uint32_t rows(Value value) const {
@@ -59,7 +59,8 @@ struct RunContext {
 
 // One per op of ops.inc.
 using StepRunner = Status (*)(const PreparedStep&, const RunContext&);
-#define MOTE_OP(name, inputs, state, in_place) Status run_##name(const PreparedStep& prepared, const RunContext& context);
+#define MOTE_OP(name, inputs, state, in_place) \
+  Status run_##name(const PreparedStep& prepared, const RunContext& context);
 #include "core/ops/ops.inc"
 #undef MOTE_OP
 

@@ -19,10 +19,12 @@ constexpr uint32_t kRound[64] = {
 void add_block(uint32_t (&state)[8], const uint8_t* block) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i)
-    w[i] = uint32_t{block[4 * i]} << 24 | uint32_t{block[4 * i + 1]} << 16 | uint32_t{block[4 * i + 2]} << 8 | block[4 * i + 3];
+    w[i] = uint32_t{block[4 * i]} << 24 | uint32_t{block[4 * i + 1]} << 16 | uint32_t{block[4 * i + 2]} << 8 |
+           block[4 * i + 3];
   for (int i = 16; i < 64; ++i) {
     const uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) + w[i - 7] + (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
+    w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) + w[i - 7] +
+           (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
   }
   uint32_t s[8];
   std::memcpy(s, state, sizeof s);
@@ -38,7 +40,7 @@ void add_block(uint32_t (&state)[8], const uint8_t* block) {
   for (int i = 0; i < 8; ++i) state[i] += s[i];
 }
 
-}  // namespace
+}   // namespace
 
 std::array<uint8_t, 32> sha256(std::string_view bytes) {
   uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -68,4 +70,4 @@ bool sha256_is(std::string_view bytes, std::string_view hex) {
   return true;
 }
 
-}  // namespace mote
+}   // namespace mote

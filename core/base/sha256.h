@@ -11,4 +11,4 @@ std::array<uint8_t, 32> sha256(std::string_view bytes);
 // True when `hex`, 64 lower-case digits, is the digest of `bytes`.
 bool sha256_is(std::string_view bytes, std::string_view hex);
 
-}  // namespace mote
+}   // namespace mote

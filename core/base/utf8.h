@@ -14,7 +14,7 @@ struct Utf8Character {
   uint32_t code_point;   // kReplacementCharacter when not valid
   uint32_t bytes;        // length in the text, at least 1
   bool valid;
-  bool unfinished;       // not valid, but the text ended inside of what could still become a character
+  bool unfinished;   // not valid, but the text ended inside of what could still become a character
 };
 
 // The character at `text`, of which `left` > 0 bytes are there.
@@ -55,4 +55,4 @@ inline uint32_t encode_utf8(uint32_t code_point, char* to) {
   return 4;
 }
 
-}  // namespace mote
+}   // namespace mote

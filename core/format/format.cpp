@@ -1,5 +1,6 @@
 #include "core/format/format.h"
 
+#include "core/base/slice.h"
 #include "mote_build.h"
 
 namespace mote {
@@ -61,7 +62,7 @@ std::span<const FormatInfo> format_table() { return kFormats; }
 const FormatInfo& format_info(Format format) { return kFormats[static_cast<size_t>(format)]; }
 
 Result<Format> format_from_number(uint32_t number, std::string_view tensor) {
-  const std::string_view shown = tensor.substr(0, 64);   // GGUF's limit for names; the list must fit behind it
+  const std::string_view shown = slice(tensor, 0, 64);   // GGUF's limit for names; the list must fit behind it
   for (size_t i = 0; i < std::size(kFormats); ++i) {
     if (kFormats[i].number != number) continue;
     if (kFormats[i].enabled) return static_cast<Format>(i);

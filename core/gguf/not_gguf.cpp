@@ -1,4 +1,5 @@
 // Recognises what people hand over in place of a model, so that the sentence says what to do about it.
+#include "core/base/slice.h"
 #include "core/gguf/header_reader.h"
 
 namespace mote::gguf {
@@ -60,7 +61,7 @@ Status not_gguf(std::span<const uint8_t> bytes) {
     if (starts_with_letters(visible, mark)) {
       return Status::error(Code::bad_model,
                            "the file is a web page (it starts with {}), not a GGUF model; check the download",
-                           visible.substr(0, mark.size()));
+                           slice(visible, 0, mark.size()));
     }
   }
   if (start.size() >= 10 && start[8] == '{' && load_le<uint64_t>(bytes.data()) <= uint64_t{100} << 20) {

@@ -1,5 +1,7 @@
 #include "core/gguf/tensor_index.h"
 
+#include "core/base/slice.h"
+
 #include <algorithm>
 
 namespace mote::gguf {
@@ -28,7 +30,7 @@ Result<TensorIndex> TensorIndex::create(const File& file, Arena& arena) {
     const uint64_t end = before.offset_bytes + before.bytes;   // within the file, so it cannot wrap
     if (end <= after.offset_bytes) continue;
     return Status::error(Code::bad_model, "tensors {} and {} overlap: the one ends at byte {}, the other begins at {}",
-                         before.name.substr(0, 48), after.name.substr(0, 48), end, after.offset_bytes);
+                         slice(before.name, 0, 48), slice(after.name, 0, 48), end, after.offset_bytes);
   }
 
   std::sort(order.begin(), order.end(),

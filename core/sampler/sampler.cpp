@@ -105,7 +105,7 @@ Status Sampler::check(size_t index, const SamplerStage& stage) const {
 }
 
 Status Sampler::load(std::span<const float> logits, uint64_t position) {
-  if (n_vocab_ == 0 || logits.size() != n_vocab_ || score_.size() != n_vocab_)
+  if (n_vocab_ == 0 || logits.size() != n_vocab_ || seen_.size() != n_vocab_)
     return Status::error(Code::invalid_argument, "{} logits were given to a sampler for {}", logits.size(), n_vocab_);
   uint32_t count = 0;
   count_ = 0;   // until all is well

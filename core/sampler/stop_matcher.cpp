@@ -1,5 +1,7 @@
 #include "core/sampler/stop_matcher.h"
 
+#include "core/base/slice.h"
+
 #include <algorithm>
 
 namespace mote {
@@ -81,7 +83,7 @@ Released StopMatcher::feed(std::string_view bytes) {
       break;
     }
   }
-  return release_to(earliest_start(), bytes.substr(0, static_cast<size_t>(position_ - before)));
+  return release_to(earliest_start(), slice(bytes, 0, static_cast<size_t>(position_ - before)));
 }
 
 Released StopMatcher::finish() {
@@ -96,14 +98,14 @@ Released StopMatcher::release_to(uint64_t end, std::string_view bytes) {
   const uint64_t begin = position_ - bytes.size() - held_bytes();   // of what is held, in the text
   const auto count = static_cast<size_t>(end - begin);
   const size_t from_held = std::min<size_t>(count, held_bytes());
-  const std::string_view rest = bytes.substr(count - from_held);
+  const std::string_view rest = slice(bytes, count - from_held);
   // Both what is held and the rest are shorter than the longest stop string, so they fit behind each other.
   if (!stopped_ && held_end_ + rest.size() > held_.size()) {
     std::copy(held_.begin() + held_begin_, held_.begin() + held_end_, held_.begin());
     held_end_ -= held_begin_;
     held_begin_ = 0;
   }
-  const Released released{{held_.data() + held_begin_, from_held}, bytes.substr(0, count - from_held), stopped_};
+  const Released released{{held_.data() + held_begin_, from_held}, slice(bytes, 0, count - from_held), stopped_};
   if (stopped_) {
     held_begin_ = held_end_ = 0;
     return released;

@@ -10,7 +10,7 @@ namespace mote {
 struct ByteLevelAlphabet {
   static constexpr uint32_t kEnd = 0x100 + 68;   // one past the last code point in use
   std::array<uint16_t, 256> code_point{};
-  std::array<int16_t, kEnd> byte{};              // -1: not in the alphabet
+  std::array<int16_t, kEnd> byte{};   // -1: not in the alphabet
 
   constexpr ByteLevelAlphabet() {
     byte.fill(-1);
@@ -26,4 +26,4 @@ struct ByteLevelAlphabet {
 
 inline constexpr ByteLevelAlphabet kByteLevel;
 
-}  // namespace mote
+}   // namespace mote

@@ -1,7 +1,6 @@
 #include "core/tokenizer/byte_pairs.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "core/base/utf8.h"
 #include "core/tokenizer/byte_level.h"
@@ -27,9 +26,10 @@ bool each_spelled_byte(std::string_view word, Each each) {
   return true;
 }
 
-}  // namespace
+}   // namespace
 
-Status BytePairs::open(const gguf::File& file, const Vocabulary& vocabulary, bool whole_words, int32_t unknown_id, Arena& arena) {
+Status BytePairs::open(const gguf::File& file, const Vocabulary& vocabulary, bool whole_words, int32_t unknown_id,
+                       Arena& arena) {
   whole_words_ = whole_words;
   MOTE_RETURN_IF_ERROR(merges_.open(file, vocabulary, arena));
   if (arena.measuring()) return {};
@@ -48,7 +48,8 @@ int32_t BytePairs::find_whole(std::string_view word, const Vocabulary& vocabular
   each_spelled_byte(word, [&](uint8_t byte) { return hash.add(byte), true; });
   const int32_t id = vocabulary.find(hash.value(), [&](std::string_view piece) {
     size_t at = 0;
-    return each_spelled_byte(word, [&](uint8_t byte) { return at < piece.size() && static_cast<uint8_t>(piece[at++]) == byte; }) &&
+    return each_spelled_byte(
+               word, [&](uint8_t byte) { return at < piece.size() && static_cast<uint8_t>(piece[at++]) == byte; }) &&
            at == piece.size();
   });
   return id >= 0 && is_text(vocabulary.type(static_cast<uint32_t>(id))) ? id : -1;
@@ -108,7 +109,7 @@ bool BytePairs::merge_long(std::string_view word, Scratch& scratch, TokenSink& s
   const uint32_t n = write_symbols(word, ids);
 
   uint64_t waiting = 0;
-  const auto earliest_first = std::greater<uint64_t>();
+  const auto earliest_first = [](uint64_t a, uint64_t b) { return a > b; };
   const auto add = [&](uint32_t left, uint32_t right) {
     const uint32_t rank = merges_.rank(ids[left], ids[right]);
     if (rank == MergeTable::kNone) return;
@@ -140,4 +141,4 @@ bool BytePairs::merge_long(std::string_view word, Scratch& scratch, TokenSink& s
   return true;
 }
 
-}  // namespace mote
+}   // namespace mote

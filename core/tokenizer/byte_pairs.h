@@ -20,7 +20,8 @@ class BytePairs {
 
   // Appends the pieces of a word. False: `scratch` is too small and says what it needed. Steps are symbols and heap
   // entries looked at.
-  bool encode(std::string_view word, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink, uint64_t* steps) const;
+  bool encode(std::string_view word, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink,
+              uint64_t* steps) const;
 
  private:
   static constexpr uint32_t kShortWord = 24;   // below, looking at all pairs for each merge beats a heap
@@ -35,4 +36,4 @@ class BytePairs {
   bool whole_words_ = false;
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -24,11 +24,18 @@ constexpr std::string_view kLlama3Marks[] = {
     R"({%ifloop["index0"]==0%}{%setcontent=bos_tokencontent%}{%endif%}{{content}}{%endfor%})",
     R"({%ifadd_generation_prompt%}{{"<|start_header_id|>assistant<|end_header_id|>\n\n"}}{%endif%})",
 };
-constexpr ChatStyle kLlama3 = {"<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", true, true, {}, {}, kLlama3Marks};
+constexpr ChatStyle kLlama3 = {"<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", true, true, {}, {},
+                               kLlama3Marks};
 
 // Without tools. The template is too long for marks: it is known by its SHA-256 only.
-constexpr ChatStyle kLlama31 = {"<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", true, true,
-                                "Cutting Knowledge Date: December 2023\nToday Date: ", "26 Jul 2024", {}};
+constexpr ChatStyle kLlama31 = {"<|start_header_id|>",
+                                "<|end_header_id|>\n\n",
+                                "<|eot_id|>",
+                                true,
+                                true,
+                                "Cutting Knowledge Date: December 2023\nToday Date: ",
+                                "26 Jul 2024",
+                                {}};
 
 constexpr ChatFormat kFormats[] = {
 #define MOTE_CHAT_FORMAT(name, style, default_system, template_sha256) {name, &style, default_system, template_sha256},
@@ -77,7 +84,7 @@ struct NameList {
   std::string_view view() const { return {text, bytes}; }
 };
 
-}  // namespace
+}   // namespace
 
 Result<const ChatFormat*> find_chat_format(std::string_view name) {
   for (const ChatFormat& format : kFormats)
@@ -93,14 +100,18 @@ std::string_view chat_format_name(uint32_t index) {
 
 Result<const ChatFormat*> match_chat_format(std::string_view chat_template) {
   if (chat_template.empty())
-    return Status::error(Code::unsupported, "the model has no chat template (tokenizer.chat_template); choose a format with "
-                         "--chat-format ({}), or continue plain text with --raw", NameList().view());
+    return Status::error(Code::unsupported,
+                         "the model has no chat template (tokenizer.chat_template); choose a format with "
+                         "--chat-format ({}), or continue plain text with --raw",
+                         NameList().view());
   for (const ChatFormat& format : kFormats)
     if (!is_bare(format) && sha256_is(chat_template, format.template_sha256)) return &format;
   for (const ChatFormat& format : kFormats)
     if (is_bare(format) && template_is(chat_template, format.style->marks)) return &format;
-  return Status::error(Code::unsupported, "the model's chat template is none that mote knows; choose a format with "
-                       "--chat-format ({}), or continue plain text with --raw", NameList().view());
+  return Status::error(Code::unsupported,
+                       "the model's chat template is none that mote knows; choose a format with "
+                       "--chat-format ({}), or continue plain text with --raw",
+                       NameList().view());
 }
 
 Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
@@ -108,16 +119,19 @@ Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messag
   const ChatStyle& style = *format.style;
   for (size_t i = 0; i < messages.size(); ++i)
     if (!is_known_role(messages[i].role))
-      return Status::error(Code::invalid_argument, "message {} has the role {}; known are system, user and assistant", i, messages[i].role);
+      return Status::error(Code::invalid_argument, "message {} has the role {}; known are system, user and assistant",
+                           i, messages[i].role);
   const auto say = [&](std::string_view text) { sink.put(sink.user, text, true); };
   const auto quote = [&](std::string_view text) { sink.put(sink.user, style.trims ? strip(text) : text, false); };
   const auto begin = [&](std::string_view role) { say(style.before_role), say(role), say(style.after_role); };
 
   const bool has_system = !messages.empty() && messages[0].role == "system";
   if (!style.system_preface.empty()) {
-    if (messages.empty()) return Status::error(Code::invalid_argument, "the chat format {} needs at least one message", format.name);
+    if (messages.empty())
+      return Status::error(Code::invalid_argument, "the chat format {} needs at least one message", format.name);
     say(inputs.bos_text);
-    begin("system"), say(style.system_preface), sink.put(sink.user, inputs.date.empty() ? style.default_date : inputs.date, false);
+    begin("system"), say(style.system_preface),
+        sink.put(sink.user, inputs.date.empty() ? style.default_date : inputs.date, false);
     say("\n\n");
     if (has_system) quote(messages[0].content);
     say(style.after_content);
@@ -136,4 +150,4 @@ Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messag
   return {};
 }
 
-}  // namespace mote
+}   // namespace mote

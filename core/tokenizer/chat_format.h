@@ -27,10 +27,10 @@ struct ChatStyle {
 };
 
 struct ChatFormat {
-  std::string_view name;             // for --chat-format
+  std::string_view name;   // for --chat-format
   const ChatStyle* style;
-  std::string_view default_system;   // said when the conversation does not begin with a system message; empty: nothing
-  std::string_view template_sha256;  // of the template that is just this; empty: recognised by marks and by name
+  std::string_view default_system;    // said when the conversation does not begin with a system message; empty: nothing
+  std::string_view template_sha256;   // of the template that is just this; empty: recognised by marks and by name
 };
 
 // The bare format of that name, without a default system message. unsupported lists the names.
@@ -60,4 +60,4 @@ Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messag
 // Calls of `put` that rendering n messages makes at most.
 constexpr uint64_t chat_parts(uint64_t n_messages) { return 5 * n_messages + 12; }
 
-}  // namespace mote
+}   // namespace mote

@@ -1,5 +1,7 @@
 #include "core/tokenizer/chat_template.h"
 
+#include "core/base/slice.h"
+
 #include <cstdint>
 
 namespace mote {
@@ -38,13 +40,14 @@ class MarkMatcher {
     size_t mark = 0, byte = 0;
   };
   static constexpr uint32_t kMost = 8;
-  bool optional(size_t mark) const { return mark < marks_.size() && marks_[mark].substr(0, 1) == "?"; }
+  bool optional(size_t mark) const { return mark < marks_.size() && slice(marks_[mark], 0, 1) == "?"; }
   size_t first_byte(size_t mark) const { return optional(mark) ? 1 : 0; }
   void step(Place at, char c, uint32_t* n) {
     if (at.mark >= marks_.size() || marks_[at.mark][at.byte] != c) return;
     if (++at.byte == marks_[at.mark].size()) at = {at.mark + 1, first_byte(at.mark + 1)};
     if (*n < kMost) next_[(*n)++] = at;
-    if (at.byte == first_byte(at.mark) && optional(at.mark) && *n < kMost) next_[(*n)++] = {at.mark + 1, first_byte(at.mark + 1)};
+    if (at.byte == first_byte(at.mark) && optional(at.mark) && *n < kMost)
+      next_[(*n)++] = {at.mark + 1, first_byte(at.mark + 1)};
   }
 
   std::span<const std::string_view> marks_;
@@ -81,13 +84,15 @@ class Squeezer {
   bool between_tags() {
     size_t end = at_;
     while (end < text_.size() && is_blank(text_[end])) ++end;
-    const std::string_view blank = text_.substr(at_, end - at_);
+    const std::string_view blank = slice(text_, at_, end - at_);
     at_ = end;
-    if (end == text_.size()) return blank.empty() || after_dash_ || blank == "\n" || (after_statement_ && blank == "\n\n");
+    if (end == text_.size())
+      return blank.empty() || after_dash_ || blank == "\n" || (after_statement_ && blank == "\n\n");
     if (end + 2 > text_.size() || text_[end] != '{' || (text_[end + 1] != '{' && text_[end + 1] != '%')) return false;
     if (blank.empty() || after_dash_ || (end + 2 < text_.size() && text_[end + 2] == '-')) return true;
     const size_t lines = static_cast<size_t>(after_statement_ && blank[0] == '\n');
-    return text_[end + 1] == '%' && blank.find_first_of("\n\r", lines) == std::string_view::npos && (lines == 1 || at_ == blank.size());
+    return text_[end + 1] == '%' && blank.find_first_of("\n\r", lines) == std::string_view::npos &&
+           (lines == 1 || at_ == blank.size());
   }
 
   bool tag() {
@@ -99,9 +104,9 @@ class Squeezer {
     at_ += 2;
     if (at_ < text_.size() && text_[at_] == '-') ++at_;
     bool after_word = false;
-    while (at_ < text_.size() && text_.substr(at_, 2) != close) {
+    while (at_ < text_.size() && slice(text_, at_, 2) != close) {
       const char c = text_[at_++];
-      if (c == '-' && text_.substr(at_, 2) == close) {
+      if (c == '-' && slice(text_, at_, 2) == close) {
         break;
       } else if (c == '\'' || c == '"') {
         if (!literal(c)) return false;
@@ -113,7 +118,7 @@ class Squeezer {
         after_word = is_word(c);
       }
     }
-    if (text_.substr(at_, 2) != close) return false;
+    if (slice(text_, at_, 2) != close) return false;
     after_dash_ = text_[at_ - 1] == '-';
     after_statement_ = statement;
     at_ += 2;
@@ -146,7 +151,7 @@ class Squeezer {
   bool output_open_ = false, quoted_ = false, after_dash_ = false, after_statement_ = false;
 };
 
-}  // namespace
+}   // namespace
 
 bool template_is(std::string_view chat_template, std::span<const std::string_view> marks) {
   if (marks.empty()) return false;
@@ -154,4 +159,4 @@ bool template_is(std::string_view chat_template, std::span<const std::string_vie
   return Squeezer(chat_template, matcher).run();
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -13,4 +13,4 @@ namespace mote {
 // lstrip_blocks, -), and }}{{ is left out. Comments and anything else outside of tags make the answer false.
 bool template_is(std::string_view chat_template, std::span<const std::string_view> marks);
 
-}  // namespace mote
+}   // namespace mote

@@ -1,4 +1,5 @@
 // Ids to bytes.
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 #include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/tokenizer.h"
@@ -49,7 +50,7 @@ void put_byte_level(std::string_view spelling, ByteSink& sink) {
 void put_sentencepiece(std::string_view spelling, ByteSink& sink) {
   constexpr std::string_view kSpace = "\xE2\x96\x81";
   for (size_t i = 0; i < spelling.size();) {
-    const bool space = spelling.substr(i, kSpace.size()) == kSpace;
+    const bool space = slice(spelling, i, kSpace.size()) == kSpace;
     sink.put(space ? ' ' : spelling[i]);
     i += space ? kSpace.size() : 1;
   }
@@ -70,11 +71,12 @@ void put_piece(const Vocabulary& vocabulary, uint32_t id, bool show_control, Byt
   if (type == PieceType::control && !show_control) return;
   if (vocabulary.kind() == TokenizerKind::sentencepiece)
     return type == PieceType::byte ? put_byte_piece(spelling, sink) : put_sentencepiece(spelling, sink);
-  if (type == PieceType::control || type == PieceType::user_defined || type == PieceType::unknown) return sink.put_all(spelling);
+  if (type == PieceType::control || type == PieceType::user_defined || type == PieceType::unknown)
+    return sink.put_all(spelling);
   put_byte_level(spelling, sink);
 }
 
-}  // namespace
+}   // namespace
 
 uint64_t Tokenizer::piece(int32_t id, bool show_control, std::span<char> out) const {
   if (!in_vocabulary(id)) return 0;
@@ -86,18 +88,20 @@ uint64_t Tokenizer::piece(int32_t id, bool show_control, std::span<char> out) co
 Result<uint64_t> Tokenizer::detokenize(std::span<const int32_t> ids, bool show_control, std::span<char> out) const {
   ByteSink sink(out, adds_space_prefix_);
   for (const int32_t id : ids) {
-    if (!in_vocabulary(id)) return Status::error(Code::invalid_argument, "token {} is outside of the vocabulary of {}", id, n_vocab());
+    if (!in_vocabulary(id))
+      return Status::error(Code::invalid_argument, "token {} is outside of the vocabulary of {}", id, n_vocab());
     put_piece(vocabulary_, static_cast<uint32_t>(id), show_control, sink);
   }
   return sink.count();
 }
 
-Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                                      std::string_view date, std::span<char> out) const {
+Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, std::span<const ChatMessage> messages,
+                                      bool add_generation_prompt, std::string_view date, std::span<char> out) const {
   ByteSink bytes(out);
-  const ChatSink sink{&bytes, [](void* user, std::string_view text, bool) { static_cast<ByteSink*>(user)->put_all(text); }};
+  const ChatSink sink{&bytes,
+                      [](void* user, std::string_view text, bool) { static_cast<ByteSink*>(user)->put_all(text); }};
   MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, chat_inputs(date), sink));
   return bytes.count();
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 #include "core/tokenizer/nfc.h"
 #include "core/tokenizer/tokenizer.h"
@@ -27,7 +28,7 @@ uint64_t clean_bytes(std::string_view text) {
 char* write_clean(std::string_view text, char* to) {
   for (size_t i = 0; i < text.size();) {
     const Utf8Character c = decode_utf8(text.data() + i, text.size() - i);
-    const std::string_view from = c.valid ? text.substr(i, c.bytes) : kReplacementBytes;
+    const std::string_view from = c.valid ? slice(text, i, c.bytes) : kReplacementBytes;
     std::memcpy(to, from.data(), from.size());
     to += from.size();
     i += c.bytes;
@@ -35,12 +36,13 @@ char* write_clean(std::string_view text, char* to) {
   return to;
 }
 
-}  // namespace
+}   // namespace
 
 // One call of Tokenizer::encode.
 class TextEncoder {
  public:
-  TextEncoder(const Tokenizer& tokenizer, std::span<int32_t> out, Scratch scratch) : t_(tokenizer), sink_(out), scratch_(scratch) {}
+  TextEncoder(const Tokenizer& tokenizer, std::span<int32_t> out, Scratch scratch)
+      : t_(tokenizer), sink_(out), scratch_(scratch) {}
 
   // The first id will be the start token, whether the text brings it or not.
   void begin_with_bos() { missing_bos_ = true; }
@@ -61,7 +63,8 @@ class TextEncoder {
   Encoded result() const { return {sink_.count(), steps_}; }
   Scratch& scratch() { return scratch_; }
   Status too_small() const {
-    return Status::error(Code::buffer_too_small, "tokenising this text needs {} bytes of scratch memory or more", scratch_.needed_bytes());
+    return Status::error(Code::buffer_too_small, "tokenising this text needs {} bytes of scratch memory or more",
+                         scratch_.needed_bytes());
   }
 
  private:
@@ -76,12 +79,15 @@ class TextEncoder {
     uint64_t given = 0, clean = 0;
     for (const TextPart& part : parts) {
       given += part.text.size();
-      if (given > kMaxTextBytes) return Status::error(Code::invalid_argument, "the text has over {} bytes", kMaxTextBytes);
+      if (given > kMaxTextBytes)
+        return Status::error(Code::invalid_argument, "the text has over {} bytes", kMaxTextBytes);
       clean += clean_bytes(part.text);
       steps_ += part.text.size();
     }
     if (clean > kMaxTextBytes)
-      return Status::error(Code::invalid_argument, "the text has {} bytes after bad UTF-8 is replaced, at most {} are allowed", clean, kMaxTextBytes);
+      return Status::error(Code::invalid_argument,
+                           "the text has {} bytes after bad UTF-8 is replaced, at most {} are allowed", clean,
+                           kMaxTextBytes);
     if (parts.size() == 1 && clean == parts[0].text.size() && is_valid(parts[0].text)) {
       text_ = parts[0].text;
       single_ = {text_.size(), parts[0].parse_special};
@@ -120,9 +126,10 @@ class TextEncoder {
       ++steps_;
       if ((here.parse_special || user_defined) && t_.vocabulary_.may_start_special(text_[at])) {
         const size_t control_bytes = here.parse_special ? here.end - at : 0;
-        const Vocabulary::Match match = t_.vocabulary_.match_special(text_.substr(at), control_bytes, user_defined, &steps_);
+        const Vocabulary::Match match =
+            t_.vocabulary_.match_special(slice(text_, at), control_bytes, user_defined, &steps_);
         if (match.id >= 0) {
-          if (!ordinary(text_.substr(start, at - start))) return false;
+          if (!ordinary(slice(text_, start, at - start))) return false;
           put(match.id);
           at += match.bytes;
           start = at;
@@ -131,7 +138,7 @@ class TextEncoder {
       }
       ++at;
     }
-    return ordinary(text_.substr(start));
+    return ordinary(slice(text_, start));
   }
 
   bool ordinary(std::string_view text) {
@@ -194,10 +201,11 @@ Result<Encoded> Tokenizer::encode(std::span<const TextPart> parts, bool add_spec
 namespace {
 
 uint64_t merging_bytes(TokenizerKind kind, uint64_t text_bytes) {
-  return kind == TokenizerKind::byte_level ? BytePairs::scratch_bytes(text_bytes) : SentencePieces::scratch_bytes(text_bytes + 1) + text_bytes + 1;
+  return kind == TokenizerKind::byte_level ? BytePairs::scratch_bytes(text_bytes)
+                                           : SentencePieces::scratch_bytes(text_bytes + 1) + text_bytes + 1;
 }
 
-}  // namespace
+}   // namespace
 
 uint64_t Tokenizer::scratch_bytes(uint64_t text_bytes) const {
   // A bad byte becomes three; so may a character under NFC, but never both.
@@ -209,15 +217,17 @@ uint64_t Tokenizer::scratch_bytes(std::string_view text) const {
   const uint64_t clean = clean_bytes(text);
   const bool normalises = pre_ != nullptr && pre_->nfc && !is_surely_nfc(text);
   return std::min(scratch_bytes(uint64_t{text.size()}),
-                  clean + (normalises ? kNfcGrowth * clean : 0) + merging_bytes(kind_, normalises ? kNfcGrowth * clean : clean) + 64);
+                  clean + (normalises ? kNfcGrowth * clean : 0) +
+                      merging_bytes(kind_, normalises ? kNfcGrowth * clean : clean) + 64);
 }
 
 ChatInputs Tokenizer::chat_inputs(std::string_view date) const {
   return {bos_ >= 0 ? vocabulary_.spelling(static_cast<uint32_t>(bos_)) : std::string_view(), date};
 }
 
-Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                                       std::string_view date, std::span<int32_t> out, std::span<std::byte> scratch) const {
+Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages,
+                                       bool add_generation_prompt, std::string_view date, std::span<int32_t> out,
+                                       std::span<std::byte> scratch) const {
   TextEncoder encoder(*this, out, Scratch(scratch));
   struct Collected {
     TextPart* parts;
@@ -239,7 +249,8 @@ uint64_t Tokenizer::chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes)
   // The format's own text is short: at most this much for a message, and once for the rest.
   constexpr uint64_t kAround = 64, kOnce = 512;
   const uint64_t parts = chat_parts(n_messages);
-  return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) + scratch_bytes(text_bytes + kAround * n_messages + kOnce) + 64;
+  return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) + scratch_bytes(text_bytes + kAround * n_messages + kOnce) +
+         64;
 }
 
-}  // namespace mote
+}   // namespace mote

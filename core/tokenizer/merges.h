@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/base/slice.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace mote {
@@ -21,9 +22,8 @@ class MergeTable {
 
   // The number of the merge of these two, the earliest being 0; kNone: they do not merge.
   uint32_t rank(uint32_t left, uint32_t right) const {
-    return static_cast<uint32_t>(index_.find(hash(left, right), [&](uint32_t i) {
-      return merges_[i].left == left && merges_[i].right == right;
-    }));
+    return static_cast<uint32_t>(index_.find(
+        hash(left, right), [&](uint32_t i) { return merges_[i].left == left && merges_[i].right == right; }));
   }
   const Merge& operator[](uint32_t rank) const { return merges_[rank]; }
 
@@ -31,10 +31,10 @@ class MergeTable {
   // Lines of the file on their way into the table.
   struct Line {
     std::string_view text;
-    size_t blank;                // where the right piece is parted from the left
+    size_t blank;   // where the right piece is parted from the left
     uint64_t left_hash, right_hash;
-    std::string_view left() const { return text.substr(0, blank); }
-    std::string_view right() const { return text.substr(blank + 1); }
+    std::string_view left() const { return slice(text, 0, blank); }
+    std::string_view right() const { return slice(text, blank + 1); }
   };
   Status read_line(std::string_view text, uint32_t rank, const Vocabulary& vocabulary, Line* line) const;
   Status resolve(const Line& line, uint32_t rank, const Vocabulary& vocabulary, uint32_t* expected);
@@ -50,4 +50,4 @@ class MergeTable {
   SlotTable index_;
 };
 
-}  // namespace mote
+}   // namespace mote

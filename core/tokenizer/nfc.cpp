@@ -131,7 +131,7 @@ class Normalizer {
   uint64_t steps_ = 0;
 };
 
-}  // namespace
+}   // namespace
 
 bool is_surely_nfc(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
@@ -153,4 +153,4 @@ size_t normalize_nfc(std::string_view text, char* to, uint64_t* steps) {
   return written;
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -16,4 +16,4 @@ bool is_surely_nfc(std::string_view text);
 // adds the code points looked at to *steps.
 size_t normalize_nfc(std::string_view text, char* to, uint64_t* steps);
 
-}  // namespace mote
+}   // namespace mote

@@ -1,5 +1,6 @@
 #include "core/tokenizer/pre_tokenizer.h"
 
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 
 namespace mote {
@@ -20,7 +21,7 @@ constexpr char kNames[] =
 
 constexpr uint32_t kLongS = 0x17F;   // matches s where case is ignored
 
-}  // namespace
+}   // namespace
 
 const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   for (const PreTokenizer& row : kRows)
@@ -28,7 +29,7 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   return nullptr;
 }
 
-std::string_view pre_tokenizer_names() { return std::string_view(kNames).substr(2); }
+std::string_view pre_tokenizer_names() { return slice(std::string_view(kNames), 2); }
 
 WordScanner::Character WordScanner::at(size_t i) {
   ++steps_;
@@ -140,13 +141,19 @@ bool WordScanner::next(std::string_view* word) {
   if (at_ >= end_) find_fragment();
   size_t end = at_;
   switch (row_->rule) {
-    case SplitRule::gpt2: end = end_of_gpt2(at_); break;
-    case SplitRule::cl100k_digits3: end = end_of_cl100k(at_, 3); break;
-    case SplitRule::cl100k_digits1: end = end_of_cl100k(at_, 1); break;
+    case SplitRule::gpt2:
+      end = end_of_gpt2(at_);
+      break;
+    case SplitRule::cl100k_digits3:
+      end = end_of_cl100k(at_, 3);
+      break;
+    case SplitRule::cl100k_digits1:
+      end = end_of_cl100k(at_, 1);
+      break;
   }
-  *word = text_.substr(at_, end - at_);
+  *word = slice(text_, at_, end - at_);
   at_ = end;
   return true;
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -61,4 +61,4 @@ class WordScanner {
   uint64_t steps_ = 0;
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/base/bytes.h"
+#include "core/base/slice.h"
 #include "core/base/utf8.h"
 
 namespace mote {
@@ -26,7 +27,7 @@ int32_t hex_digit(char c) {
 
 // The byte that <0xHH> stands for, or -1.
 int32_t byte_of(std::string_view piece) {
-  if (piece.size() != 6 || piece.substr(0, 3) != "<0x" || piece[5] != '>') return -1;
+  if (piece.size() != 6 || slice(piece, 0, 3) != "<0x" || piece[5] != '>') return -1;
   const int32_t high = hex_digit(piece[3]), low = hex_digit(piece[4]);
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
@@ -46,7 +47,7 @@ struct ComesLater {
 };
 constexpr ComesLater comes_later;
 
-}  // namespace
+}   // namespace
 
 // The symbols are kept by the byte where they begin: at the first and at the last byte of each stands its length.
 struct SentencePieces::Merging {
@@ -71,7 +72,8 @@ struct SentencePieces::Merging {
 Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary, int32_t unknown_id, bool measuring) {
   MOTE_ASSIGN_OR_RETURN(const gguf::Entry scores, file.get_array(kScoresKey, gguf::Type::float32));
   if (scores.count != vocabulary.size())
-    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kScoresKey, scores.count, kTokensKey, vocabulary.size());
+    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kScoresKey, scores.count, kTokensKey,
+                         vocabulary.size());
   scores_ = scores.value;
   unknown_id_ = unknown_id;
   if (measuring) return {};
@@ -84,7 +86,8 @@ Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary
     if (vocabulary.type(id) != PieceType::byte) continue;
     const int32_t byte = byte_of(vocabulary.spelling(id));
     if (byte < 0)
-      return Status::error(Code::bad_model, "{}: byte piece {} is {}, expected <0x00> to <0xFF>", kTokensKey, id, vocabulary.spelling(id));
+      return Status::error(Code::bad_model, "{}: byte piece {} is {}, expected <0x00> to <0xFF>", kTokensKey, id,
+                           vocabulary.spelling(id));
     if (byte_ids_[static_cast<size_t>(byte)] >= 0)
       return Status::error(Code::bad_model, "{}: pieces {} and {} both stand for byte {}", kTokensKey,
                            byte_ids_[static_cast<size_t>(byte)], id, byte);
@@ -94,7 +97,8 @@ Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary
   if (n_bytes != 0 && n_bytes != 256)
     return Status::error(Code::bad_model, "{} has {} byte pieces, allowed are none or all 256", kTokensKey, n_bytes);
   if (n_bytes == 0 && unknown_id < 0)
-    return Status::error(Code::bad_model, "{} has neither byte pieces nor an unknown piece, so not every text has tokens", kTokensKey);
+    return Status::error(Code::bad_model,
+                         "{} has neither byte pieces nor an unknown piece, so not every text has tokens", kTokensKey);
   return {};
 }
 
@@ -120,7 +124,7 @@ void SentencePieces::split(Merging& m) const {
   for (uint32_t at = 0; at < text.size();) {
     ++*m.steps;
     if (m.vocabulary.may_start_special(text[at])) {
-      const Vocabulary::Match match = m.vocabulary.match_special(text.substr(at), 0, true, m.steps);
+      const Vocabulary::Match match = m.vocabulary.match_special(slice(text, at), 0, true, m.steps);
       if (match.id >= 0) {
         m.set(at, match.bytes, kFrozen);
         at += match.bytes;
@@ -136,7 +140,7 @@ void SentencePieces::split(Merging& m) const {
 void SentencePieces::consider(Merging& m, uint32_t left, uint32_t right) const {
   if (m.frozen(left) || m.frozen(right)) return;
   const uint32_t span = m.span(left) + m.span(right);
-  const int32_t id = find(m.text.substr(left, span), m.vocabulary, m.steps);
+  const int32_t id = find(slice(m.text, left, span), m.vocabulary, m.steps);
   if (id < 0) return;
   m.heap[m.waiting++] = {~rising(score(static_cast<uint32_t>(id))), left, span};
   std::push_heap(m.heap, m.heap + m.waiting, comes_later);
@@ -162,7 +166,8 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
   Merging m{text, vocabulary, reinterpret_cast<Candidate*>(memory), memory + 6 * text.size(), steps};
   const auto size = static_cast<uint32_t>(text.size());
   split(m);
-  for (uint32_t left = 0, right = m.span(0); right < size; left = right, right += m.span(right)) consider(m, left, right);
+  for (uint32_t left = 0, right = m.span(0); right < size; left = right, right += m.span(right))
+    consider(m, left, right);
 
   while (m.waiting > 0) {
     std::pop_heap(m.heap, m.heap + m.waiting, comes_later);
@@ -185,7 +190,7 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
 void SentencePieces::write(const Merging& m, TokenSink& sink) const {
   bool after_unknown = false;
   for (uint32_t at = 0; at < m.text.size(); at += m.span(at)) {
-    const std::string_view symbol = m.text.substr(at, m.span(at));
+    const std::string_view symbol = slice(m.text, at, m.span(at));
     const int32_t id = find(symbol, m.vocabulary, m.steps);
     if (id >= 0) {
       sink.put(id);
@@ -198,4 +203,4 @@ void SentencePieces::write(const Merging& m, TokenSink& sink) const {
   }
 }
 
-}  // namespace mote
+}   // namespace mote

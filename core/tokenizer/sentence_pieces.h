@@ -21,7 +21,8 @@ class SentencePieces {
   Status open(const gguf::File& file, const Vocabulary& vocabulary, int32_t unknown_id, bool measuring);
 
   // Appends the pieces of `text`, valid UTF-8 in which spaces are spaces. False: `scratch` is too small.
-  bool encode(std::string_view text, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink, uint64_t* steps) const;
+  bool encode(std::string_view text, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink,
+              uint64_t* steps) const;
 
  private:
   struct Candidate {
@@ -36,11 +37,12 @@ class SentencePieces {
   void split(Merging& merging) const;
   void consider(Merging& merging, uint32_t left, uint32_t right) const;
   void write(const Merging& merging, TokenSink& sink) const;
-  bool merge(std::string_view text, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink, uint64_t* steps) const;
+  bool merge(std::string_view text, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink,
+             uint64_t* steps) const;
 
-  const uint8_t* scores_ = nullptr;        // f32 in the file, any address
-  std::array<int32_t, 256> byte_ids_{};    // all there, or all -1
+  const uint8_t* scores_ = nullptr;       // f32 in the file, any address
+  std::array<int32_t, 256> byte_ids_{};   // all there, or all -1
   int32_t unknown_id_ = -1;
 };
 
-}  // namespace mote
+}   // namespace mote

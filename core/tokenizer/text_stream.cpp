@@ -12,7 +12,7 @@ bool surrogate_begins(const char* bytes, size_t count) {
   return count == 2 && bytes[0] == '\xED' && (bytes[1] & 0xE0) == 0xA0;
 }
 
-}  // namespace
+}   // namespace
 
 size_t TextStream::push(std::string_view bytes, std::span<char> out) {
   size_t written = 0;
@@ -36,7 +36,8 @@ size_t TextStream::push(std::string_view bytes, std::span<char> out) {
 
 size_t TextStream::flush(std::span<char> out) {
   size_t written = 0;
-  for (size_t at = 0; at < held_ && out.size() - written >= kReplacementBytes.size(); written += kReplacementBytes.size()) {
+  for (size_t at = 0; at < held_ && out.size() - written >= kReplacementBytes.size();
+       written += kReplacementBytes.size()) {
     at += decode_utf8(bytes_ + at, held_ - at).bytes;
     std::memcpy(out.data() + written, kReplacementBytes.data(), kReplacementBytes.size());
   }
@@ -44,4 +45,4 @@ size_t TextStream::flush(std::span<char> out) {
   return written;
 }
 
-}  // namespace mote
+}   // namespace mote

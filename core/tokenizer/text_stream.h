@@ -25,4 +25,4 @@ class TextStream {
   size_t held_ = 0;
 };
 
-}  // namespace mote
+}   // namespace mote

@@ -10,7 +10,8 @@ constexpr std::string_view kEndTexts[] = {
 };
 
 // Every key whose token ends a turn or a text.
-constexpr std::string_view kEndKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+constexpr std::string_view kEndKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                         "tokenizer.ggml.eom_token_id"};
 
 // The id under a key, or -1 where there is none.
 Result<int32_t> token_id(const gguf::File& file, std::string_view key, uint32_t n_vocab) {
@@ -18,7 +19,7 @@ Result<int32_t> token_id(const gguf::File& file, std::string_view key, uint32_t 
   return id == UINT64_MAX ? -1 : static_cast<int32_t>(id);
 }
 
-}  // namespace
+}   // namespace
 
 Result<Tokenizer*> Tokenizer::create(const gguf::File& file, Arena& arena) {
   Tokenizer measured;
@@ -37,19 +38,23 @@ Status Tokenizer::open(const gguf::File& file, Arena& arena) {
     kind_ = TokenizerKind::sentencepiece;
   } else {
     const std::string_view what = model == "bert" ? " (WordPiece)" : model == "t5" ? " (SentencePiece unigram)" : "";
-    return Status::error(Code::unsupported, "tokenizer.ggml.model is {}{}, this build knows gpt2 (byte-level BPE) and llama (SentencePiece BPE)",
-                         model, what);
+    return Status::error(
+        Code::unsupported,
+        "tokenizer.ggml.model is {}{}, this build knows gpt2 (byte-level BPE) and llama (SentencePiece BPE)", model,
+        what);
   }
   if (kind_ == TokenizerKind::byte_level) {
     MOTE_ASSIGN_OR_RETURN(const std::string_view name, file.get_string("tokenizer.ggml.pre"));
     pre_ = find_pre_tokenizer(name);
     if (pre_ == nullptr)
-      return Status::error(Code::unsupported, "tokenizer.ggml.pre is {}, this build knows {}", name, pre_tokenizer_names());
+      return Status::error(Code::unsupported, "tokenizer.ggml.pre is {}, this build knows {}", name,
+                           pre_tokenizer_names());
   } else {
     MOTE_ASSIGN_OR_RETURN(adds_space_prefix_, file.get_bool("tokenizer.ggml.add_space_prefix", true));
     MOTE_ASSIGN_OR_RETURN(const bool squeezes, file.get_bool("tokenizer.ggml.remove_extra_whitespaces", false));
     if (squeezes)
-      return Status::error(Code::unsupported, "tokenizer.ggml.remove_extra_whitespaces is true, this build knows false");
+      return Status::error(Code::unsupported,
+                           "tokenizer.ggml.remove_extra_whitespaces is true, this build knows false");
   }
   MOTE_RETURN_IF_ERROR(vocabulary_.open(file, kind_, arena));
   MOTE_RETURN_IF_ERROR(read_token_ids(file, kind_ == TokenizerKind::sentencepiece || pre_->adds_bos));
@@ -89,7 +94,8 @@ Status Tokenizer::mark_end_tokens(const gguf::File& file) {
   }
   for (const std::string_view text : kEndTexts) {
     const int32_t id = vocabulary_.find(text);
-    if (id >= 0 && vocabulary_.type(static_cast<uint32_t>(id)) == PieceType::control) vocabulary_.mark_end(static_cast<uint32_t>(id));
+    if (id >= 0 && vocabulary_.type(static_cast<uint32_t>(id)) == PieceType::control)
+      vocabulary_.mark_end(static_cast<uint32_t>(id));
   }
   return {};
 }
@@ -100,4 +106,4 @@ int32_t Tokenizer::end_token(uint32_t index) const {
   return -1;
 }
 
-}  // namespace mote
+}   // namespace mote

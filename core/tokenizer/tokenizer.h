@@ -41,9 +41,9 @@ class Tokenizer {
 
   uint32_t n_vocab() const { return vocabulary_.size(); }
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  int32_t bos() const { return bos_; }           // -1: none
-  int32_t eos() const { return eos_; }           // -1: none
-  bool adds_bos() const { return adds_bos_; }    // wanted, and there is one
+  int32_t bos() const { return bos_; }          // -1: none
+  int32_t eos() const { return eos_; }          // -1: none
+  bool adds_bos() const { return adds_bos_; }   // wanted, and there is one
   bool adds_eos() const { return adds_eos_; }
 
   // True when generation ends with this token: every end id of the metadata, and control pieces of end_tokens.inc.
@@ -78,10 +78,11 @@ class Tokenizer {
   // The prompt of a conversation as text (counted and written like `piece`), and as ids: only the format's own text is
   // parsed for control tokens. One start token stands first where the model wants one, whether the format writes it
   // or not. date: for formats that tell it; empty: the format's default.
-  Result<uint64_t> chat_text(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                             std::string_view date, std::span<char> out) const;
-  Result<Encoded> chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                              std::string_view date, std::span<int32_t> out, std::span<std::byte> scratch) const;
+  Result<uint64_t> chat_text(const ChatFormat& format, std::span<const ChatMessage> messages,
+                             bool add_generation_prompt, std::string_view date, std::span<char> out) const;
+  Result<Encoded> chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages,
+                              bool add_generation_prompt, std::string_view date, std::span<int32_t> out,
+                              std::span<std::byte> scratch) const;
   // Bytes of scratch that are enough for chat_tokens of n messages with text_bytes bytes of content.
   uint64_t chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const;
 
@@ -97,7 +98,7 @@ class Tokenizer {
   TokenizerKind kind_ = TokenizerKind::byte_level;
   const PreTokenizer* pre_ = nullptr;   // byte-level only
   bool adds_bos_ = false, adds_eos_ = false;
-  bool adds_space_prefix_ = false;      // SentencePiece only
+  bool adds_space_prefix_ = false;   // SentencePiece only
   int32_t bos_ = -1, eos_ = -1, unknown_ = -1;
   Vocabulary vocabulary_;
   BytePairs byte_pairs_;
@@ -105,4 +106,4 @@ class Tokenizer {
   std::string_view chat_template_;
 };
 
-}  // namespace mote
+}   // namespace mote

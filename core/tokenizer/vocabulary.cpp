@@ -29,7 +29,7 @@ uint64_t spelled_bytes(std::string_view text, bool spell_spaces) {
   return text.size() + (spell_spaces ? 2 * static_cast<uint64_t>(std::count(text.begin(), text.end(), ' ')) : 0);
 }
 
-}  // namespace
+}   // namespace
 
 void SlotTable::layout(uint64_t count, Arena& arena) {
   const uint64_t slots = std::bit_ceil(std::max<uint64_t>(2 * count, 2));
@@ -43,16 +43,19 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
   kind_ = kind;
   MOTE_ASSIGN_OR_RETURN(const gguf::Entry tokens, file.get_array(kTokensKey, gguf::Type::string));
   if (tokens.count == 0 || tokens.count > SlotTable::kMaxCount)
-    return Status::error(Code::bad_model, "{} has {} pieces, allowed are 1 to {}", kTokensKey, tokens.count, SlotTable::kMaxCount);
+    return Status::error(Code::bad_model, "{} has {} pieces, allowed are 1 to {}", kTokensKey, tokens.count,
+                         SlotTable::kMaxCount);
   constexpr uint64_t kMost = UINT32_MAX - kLengthBytes;
   if (tokens.value_bytes > kMost)
-    return Status::error(Code::unsupported, "{} takes {} bytes, mote reads up to {}", kTokensKey, tokens.value_bytes, kMost);
+    return Status::error(Code::unsupported, "{} takes {} bytes, mote reads up to {}", kTokensKey, tokens.value_bytes,
+                         kMost);
   size_ = static_cast<uint32_t>(tokens.count);
   pieces_ = reinterpret_cast<const char*>(tokens.value);
 
   MOTE_ASSIGN_OR_RETURN(const gguf::Entry types, file.get_array(kTypesKey, gguf::Type::int32));
   if (types.count != tokens.count)
-    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kTypesKey, types.count, kTokensKey, tokens.count);
+    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kTypesKey, types.count, kTokensKey,
+                         tokens.count);
 
   // How much the control and user-defined pieces take must be known before anything is placed.
   uint64_t n_specials = 0, special_bytes = 0;
@@ -63,14 +66,15 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
     if (type < 0 || type > 6)
       return Status::error(Code::bad_model, "{}: piece {} has type {}, known are 0 to 6", kTypesKey, id, type);
     if (piece.size() > kMaxPieceBytes)
-      return Status::error(Code::bad_model, "{}: piece {} has {} bytes, at most {} are allowed", kTokensKey, id, piece.size(), kMaxPieceBytes);
+      return Status::error(Code::bad_model, "{}: piece {} has {} bytes, at most {} are allowed", kTokensKey, id,
+                           piece.size(), kMaxPieceBytes);
     if (!has_special_text(static_cast<PieceType>(type))) continue;
     ++n_specials;
     special_bytes += spelled_bytes(piece, spells_spaces());
   }
   if (special_bytes > UINT32_MAX)
-    return Status::error(Code::unsupported, "{}: control and user-defined pieces take {} bytes, mote holds up to {}", kTokensKey,
-                         special_bytes, UINT32_MAX);
+    return Status::error(Code::unsupported, "{}: control and user-defined pieces take {} bytes, mote holds up to {}",
+                         kTokensKey, special_bytes, UINT32_MAX);
   offsets_ = arena.take<uint32_t>(uint64_t{size_} + 1);
   types_ = arena.take<uint8_t>(size_);
   index_.layout(size_, arena);
@@ -78,26 +82,46 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
   special_text_ = arena.take<char>(special_bytes);
   if (arena.measuring()) return {};
   MOTE_RETURN_IF_ERROR(arena.status("the tokenizer"));
-  for (uint32_t id = 0; id < size_; ++id) types_[id] = static_cast<uint8_t>(load_le<int32_t>(types.value + 4 * uint64_t{id}));
+  for (uint32_t id = 0; id < size_; ++id)
+    types_[id] = static_cast<uint8_t>(load_le<int32_t>(types.value + 4 * uint64_t{id}));
   MOTE_RETURN_IF_ERROR(index_pieces(tokens));
   collect_specials();
   return {};
 }
 
 Status Vocabulary::index_pieces(const gguf::Entry& tokens) {
+  // In groups, so that the places of all of a group are on their way to the cache while the first ones are looked at.
+  constexpr uint32_t kGroup = 16;
+  uint64_t hashes[kGroup];
   gguf::StringCursor cursor(tokens);
-  std::string_view piece;
-  for (uint32_t id = 0; cursor.next(&piece); ++id) {
-    offsets_[id] = static_cast<uint32_t>(piece.data() - pieces_);
-    longest_bytes_ = std::max(longest_bytes_, static_cast<uint32_t>(piece.size()));
-    if (type(id) == PieceType::unused) continue;
-    if (piece.empty()) return Status::error(Code::bad_model, "{}: piece {} is empty, which only unused pieces may be", kTokensKey, id);
-    const int64_t there = index_.insert(hash_of(piece, spells_spaces()), id,
-                                        [&](uint32_t other) { return same_spelling(spelling(other), piece, spells_spaces()); });
-    if (there >= 0) return Status::error(Code::bad_model, "{}: pieces {} and {} are both {}", kTokensKey, there, id, piece);
-    if (there == -2) return Status::error(Code::bad_model, "{}: piece {} collides with over {} others", kTokensKey, id, SlotTable::kMaxProbes);
+  for (uint32_t first = 0; first < size_; first += kGroup) {
+    const uint32_t n = std::min(kGroup, size_ - first);
+    std::string_view piece;
+    for (uint32_t i = 0; i < n && cursor.next(&piece); ++i) {
+      offsets_[first + i] = static_cast<uint32_t>(piece.data() - pieces_);
+      longest_bytes_ = std::max(longest_bytes_, static_cast<uint32_t>(piece.size()));
+      hashes[i] = hash(piece);
+      prefetch(hashes[i]);
+    }
+    // Where the next text begins is where the last piece of this group ends.
+    offsets_[first + n] = static_cast<uint32_t>(piece.data() + piece.size() - pieces_ + kLengthBytes);
+    for (uint32_t i = 0; i < n; ++i) MOTE_RETURN_IF_ERROR(index_piece(first + i, hashes[i]));
   }
-  offsets_[size_] = static_cast<uint32_t>(tokens.value_bytes + kLengthBytes);
+  return {};
+}
+
+Status Vocabulary::index_piece(uint32_t id, uint64_t hash) {
+  if (type(id) == PieceType::unused) return {};
+  const std::string_view piece = spelling(id);
+  if (piece.empty())
+    return Status::error(Code::bad_model, "{}: piece {} is empty, which only unused pieces may be", kTokensKey, id);
+  const int64_t there =
+      index_.insert(hash, id, [&](uint32_t other) { return same_spelling(spelling(other), piece, spells_spaces()); });
+  if (there >= 0)
+    return Status::error(Code::bad_model, "{}: pieces {} and {} are both {}", kTokensKey, there, id, piece);
+  if (there == -2)
+    return Status::error(Code::bad_model, "{}: piece {} collides with over {} others", kTokensKey, id,
+                         SlotTable::kMaxProbes);
   return {};
 }
 
@@ -125,7 +149,8 @@ int32_t Vocabulary::find(std::string_view text, uint64_t hash) const {
   return find(hash, [&](std::string_view piece) { return same_spelling(piece, text, spells_spaces()); });
 }
 
-Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t control_bytes, bool user_defined, uint64_t* steps) const {
+Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t control_bytes, bool user_defined,
+                                            uint64_t* steps) const {
   Match best;
   uint32_t low = 0, high = static_cast<uint32_t>(specials_.size());
   SpelledBytes bytes(text, spells_spaces());
@@ -137,8 +162,10 @@ Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t contro
       uint32_t from = low, to = high;
       while (from < to) {
         const uint32_t middle = from + (to - from) / 2;
-        if (special_byte(middle, depth) < wanted) from = middle + 1;
-        else to = middle;
+        if (special_byte(middle, depth) < wanted)
+          from = middle + 1;
+        else
+          to = middle;
       }
       return from;
     };
@@ -156,4 +183,4 @@ Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t contro
   return best;
 }
 
-}  // namespace mote
+}   // namespace mote

@@ -18,7 +18,15 @@ namespace mote {
 enum class TokenizerKind : uint8_t { byte_level, sentencepiece };
 
 // tokenizer.ggml.token_type
-enum class PieceType : uint8_t { undefined = 0, normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum class PieceType : uint8_t {
+  undefined = 0,
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 // A text as the vocabulary spells it: SentencePiece writes U+2581 for a space. Walks its bytes.
 class SpelledBytes {
@@ -85,8 +93,14 @@ class SlotTable {
   }
   // Starts bringing the place of a key into the cache: half of opening a large vocabulary is waiting for it.
   void prefetch(uint64_t hash) const { __builtin_prefetch(slots_.data() + (hash >> shift_)); }
-  // The number that a lookup will compare first, when its place is in the cache already; -1: none.
-  int64_t first_look(uint64_t hash) const { return static_cast<int64_t>(slots_[hash >> shift_] & 0xFFFFFF) - 1; }
+  // The number that a lookup will compare first, once its place is in the cache; -1: none.
+  int64_t first_look(uint64_t hash) const {
+    const uint32_t tag = static_cast<uint32_t>(hash) << 24;
+    for (uint64_t at = hash >> shift_;; at = (at + 1) & mask_) {
+      const uint32_t slot = slots_[at];
+      if (slot == 0 || (slot & 0xFF000000u) == tag) return static_cast<int64_t>(slot & 0xFFFFFF) - 1;
+    }
+  }
   // The number whose key is equal, or -1.
   template <class Equal>
   int64_t find(uint64_t hash, Equal equal) const {
@@ -130,7 +144,8 @@ class Vocabulary {
   // Two stages of making a later find() quick.
   void prefetch(uint64_t hash) const { index_.prefetch(hash); }
   void prefetch_piece(uint64_t hash) const {
-    if (const int64_t id = index_.first_look(hash); id >= 0) __builtin_prefetch(pieces_ + offsets_[static_cast<size_t>(id)]);
+    if (const int64_t id = index_.first_look(hash); id >= 0)
+      __builtin_prefetch(pieces_ + offsets_[static_cast<size_t>(id)]);
   }
   // The same by hash; `same(spelling)` compares.
   template <class Same>
@@ -160,8 +175,8 @@ class Vocabulary {
     uint32_t id;
   };
 
-  Status read_types(const gguf::File& file, const gguf::Entry& tokens, std::span<uint8_t> types);
   Status index_pieces(const gguf::Entry& tokens);
+  Status index_piece(uint32_t id, uint64_t hash);
   void collect_specials();
   bool has_special_text(PieceType type) const {
     return type == PieceType::control || type == PieceType::unknown || type == PieceType::user_defined;
@@ -181,4 +196,4 @@ class Vocabulary {
   std::array<uint64_t, 4> starts_{};   // bytes that begin a special piece
 };
 
-}  // namespace mote
+}   // namespace mote

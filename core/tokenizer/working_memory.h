@@ -57,4 +57,4 @@ class TokenSink {
   uint64_t count_ = 0;
 };
 
-}  // namespace mote
+}   // namespace mote

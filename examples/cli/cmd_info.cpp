@@ -51,7 +51,7 @@ Json scalar_json(int32_t type, const void* at) {
     case 5:
       return read_as<int32_t>(at);
     case 6:
-      return read_as<float>(at);
+      return shortest(read_as<float>(at));
     case 7:
       return read_as<uint8_t>(at) != 0;
     case 8:

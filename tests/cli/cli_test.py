@@ -1,18 +1,12 @@
-"""The command line's contract: exit codes, streams, JSON, files, interrupts. Run with the name of a class."""
-import csv
-import io
+"""The command line's contract with scripts: exit codes, streams, JSON. Run with the name of a class."""
 import json
-import math
 import os
-import resource
-import stat
-import struct
+import re
 import subprocess
-import threading
-import unittest
 
 from program import MODEL, PROGRAM, SANITIZED, SHORT, Case, main, mote, read_npy, strict_json
-from terminal_test import Terminal  # noqa: F401 (found by its name)
+from results_test import Answers, Bench, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401 (found by their names)
+from terminal_test import Terminal  # noqa: F401
 
 
 class Arguments(Case):
@@ -79,6 +73,12 @@ class Arguments(Case):
             out, notes = mote(command, "--help")
             self.assertIn(b"--model", out)
             self.assertEqual(notes, b"")
+
+    def test_every_class_is_run(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "CMakeLists.txt"), encoding="utf-8") as file:
+            listed = re.search(r"foreach\(case ([^)]*)\)", file.read()).group(1).split()
+        classes = [name for name, value in globals().items() if isinstance(value, type) and issubclass(value, Case)]
+        self.assertEqual(sorted(listed), sorted(set(classes) - {"Case"}))
 
     def test_values_may_begin_with_a_dash_or_a_bracket(self):
         for prompt in ("-5 + 3", "--help", "[a,b]", "a;b", "%%"):
@@ -226,256 +226,6 @@ class Json(Case):
                         "--temp", "0")
         self.assertIn(b"system\nS", notes)
         self.assertIn(b"user\nU", notes)
-
-
-class Tokens(Case):
-    def test_ids_are_the_ones_of_the_goldens(self):
-        with open(MODEL.replace(".gguf", ".ref.json"), encoding="utf-8") as file:
-            self.assertTrue(file.read(1))   # the model comes with its reference
-        plain = strict_json(mote("tokenize", "-m", MODEL, "--json", stdin=b"hello")[0])["ids"]
-        special = strict_json(mote("tokenize", "-m", MODEL, "--json", "--add-special", stdin=b"hello")[0])["ids"]
-        self.assertEqual(special, [382] + plain)
-
-    def test_control_tokens_are_recognised_only_when_asked_for(self):
-        shown = mote("detokenize", "-m", MODEL, "382")[0]
-        plain = strict_json(mote("tokenize", "-m", MODEL, "--json", stdin=shown)[0])["ids"]
-        parsed = strict_json(mote("tokenize", "-m", MODEL, "--json", "--parse-special", stdin=shown)[0])["ids"]
-        self.assertEqual(parsed, [382])
-        self.assertNotIn(382, plain)
-        self.assertEqual(mote("detokenize", "-m", MODEL, *map(str, plain))[0], shown)
-
-    def test_both_spellings_of_lists(self):
-        self.assertEqual(mote("detokenize", "-m", MODEL, "70,71", "72")[0], mote("detokenize", "-m", MODEL, "70", "71", "72")[0])
-
-
-class Logits(Case):
-    def rows(self, *arguments):
-        target = os.path.join(self.folder, "rows.npy")
-        mote("logits", "-m", MODEL, "-o", target, *arguments)
-        return read_npy(target)
-
-    def test_equal_to_the_reference(self):
-        with open(MODEL.replace(".gguf", ".ref.json"), encoding="utf-8") as file:
-            case = json.load(file)["cases"][0]
-        with open(MODEL.replace(".gguf", ".ref.bin"), "rb") as file:
-            data = file.read()
-        logits = case["outputs"]["logits"] if "outputs" in case else case["logits"]
-        count = logits["rows"] * logits["cols"]
-        expected = struct.unpack_from(f"<{count}f", data, logits["offset"])
-        for backend in ("reference", "cpu"):
-            rows = self.rows("--tokens", ",".join(map(str, case["tokens"])), "--backend", backend)
-            got = [value for row in rows for value in row]
-            self.assertEqual(len(got), len(expected))
-            worst = max(abs(a - b) for a, b in zip(got, expected))
-            self.assertLessEqual(worst, 2e-4 * max(1, logits["absmax"]), backend)
-
-    def test_the_same_bits_for_any_batch_and_threads(self):
-        tokens = ",".join(str((i * 7919) % 384) for i in range(70))
-        expected = self.rows("--tokens", tokens)
-        self.assertEqual(len(expected), 70)
-        for arguments in (["--batch", "1"], ["--batch", "7"], ["--batch", "64", "-t", "1"], ["-t", "3"], ["-c", "512"]):
-            self.assertEqual(self.rows("--tokens", tokens, *arguments), expected, arguments)
-
-
-class Perplexity(Case):
-    TEXT = b"It was a bright cold day in April, and the clocks were striking thirteen. " * 8
-
-    def test_equal_to_the_definition(self):
-        path = self.write("text", self.TEXT)
-        context = 32
-        result = strict_json(mote("perplexity", "-m", MODEL, "-f", path, "-c", str(context), "--json")[0])
-        ids = strict_json(mote("tokenize", "-m", MODEL, "--json", "--add-special", stdin=self.TEXT)[0])["ids"]
-        chunks = len(ids) // context
-        self.assertEqual(result["chunks"], chunks)
-        values = []
-        for chunk in range(chunks):
-            part = [382] + ids[chunk * context + 1:(chunk + 1) * context]
-            target = os.path.join(self.folder, "rows.npy")
-            mote("logits", "-m", MODEL, "--tokens", ",".join(map(str, part)), "-o", target)
-            rows = read_npy(target)
-            for at in range(context // 2, context - 1):
-                largest = max(rows[at])
-                total = math.fsum(math.exp(v - largest) for v in rows[at])
-                values.append(largest + math.log(total) - rows[at][part[at + 1]])
-        mean = math.fsum(values) / len(values)
-        spread = math.fsum(v * v for v in values) / len(values) - mean * mean
-        self.assertEqual(result["tokens_scored"], len(values))
-        self.assertAlmostEqual(result["perplexity"], math.exp(mean), delta=1e-6 * math.exp(mean))
-        error = math.exp(mean) * math.sqrt(spread / (len(values) - 1))
-        self.assertAlmostEqual(result["standard_error"], error, delta=1e-4 * error)
-
-    def test_as_text(self):
-        path = self.write("text", self.TEXT)
-        out, _ = mote("perplexity", "-m", MODEL, "-f", path, "-c", "16", "--chunks", "1")
-        self.assertRegex(out.decode(), r"^perplexity \d+\.\d{4} \+/- \d+\.\d{5} \(7 tokens scored in 1 chunks of 16\)\n$")
-        piped, _ = mote("perplexity", "-m", MODEL, "-f", "-", "-c", "16", "--chunks", "1", stdin=self.TEXT)
-        self.assertEqual(piped, out)
-
-
-class Bench(Case):
-    SMALL = ("bench", "-m", MODEL, "-p", "8,16", "-n", "4", "-d", "0,5", "-r", "2")
-    FIELDS = ("cpu_info", "backends", "model_filename", "model_type", "model_size", "model_n_params", "n_batch", "n_threads",
-              "type_k", "type_v", "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
-              "samples_ns", "samples_ts", "load_ms", "first_token_ms", "anonymous_bytes", "file_backed_bytes")
-
-    def test_json(self):
-        records = strict_json(mote(*self.SMALL, "-o", "json")[0])
-        self.assertEqual([(r["n_prompt"], r["n_gen"], r["n_depth"]) for r in records],
-                         [(8, 0, 0), (16, 0, 0), (0, 4, 0), (8, 0, 5), (16, 0, 5), (0, 4, 5)])
-        for record in records:
-            for name in self.FIELDS:
-                self.assertIn(name, record)
-            self.assertEqual(len(record["samples_ns"]), 2)
-            self.assertGreater(record["avg_ts"], 0)
-            self.assertEqual(record["first_token_ms"] is None, record["n_prompt"] == 0)
-
-    def test_csv_and_table(self):
-        rows = list(csv.DictReader(io.StringIO(mote(*self.SMALL, "-o", "csv")[0].decode()), strict=True))
-        self.assertEqual(len(rows), 6)
-        self.assertEqual(rows[0]["n_prompt"], "8")
-        table = mote(*self.SMALL)[0].decode().splitlines()
-        self.assertEqual(len(table), 8)
-        self.assertEqual({line.count("|") for line in table}, {12})
-        self.assertIn("pp16 @ d5", table[6])
-
-    @unittest.skipIf(SANITIZED, "a limit on address space does not go with sanitizers")
-    def test_a_failing_run_in_the_middle(self):
-        def limit():
-            resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
-        arguments = ("bench", "-m", MODEL, "-p", "4,4000000,8", "-n", "0", "-r", "1", "-t", "1")
-        records = strict_json(mote(*arguments, "-o", "json", preexec_fn=limit, expect=1)[0])
-        self.assertEqual([r["error"] is None for r in records], [True, False, True])
-        self.assertIsNone(records[1]["avg_ts"])
-        rows = list(csv.DictReader(io.StringIO(mote(*arguments, "-o", "csv", preexec_fn=limit, expect=1)[0].decode())))
-        self.assertEqual(len(rows), 3)
-
-
-class OutputFiles(Case):
-    def logits(self, target, expect=0, tokens="1,2,3"):
-        return mote("logits", "-m", MODEL, "--tokens", tokens, "-o", target, expect=expect)[0]
-
-    def test_a_failure_leaves_what_was_there(self):
-        target = self.write("rows.npy", b"before")
-        self.logits(target, expect=2, tokens="1,2,384")
-        with open(target, "rb") as file:
-            self.assertEqual(file.read(), b"before")
-        self.assertEqual(os.listdir(self.folder), ["rows.npy"])   # no temporary file is left
-
-    def test_a_link_keeps_its_target(self):
-        target = self.write("target.npy", b"before")
-        os.chmod(target, 0o640)
-        link = os.path.join(self.folder, "link.npy")
-        os.symlink("target.npy", link)
-        self.logits(link)
-        self.assertTrue(os.path.islink(link))
-        self.assertEqual(len(read_npy(target)), 3)
-        self.assertEqual(stat.S_IMODE(os.stat(target).st_mode), 0o640)
-        dangling = os.path.join(self.folder, "dangling.npy")
-        os.symlink("new.npy", dangling)
-        self.logits(dangling)
-        self.assertTrue(os.path.islink(dangling))
-        self.assertEqual(len(read_npy(os.path.join(self.folder, "new.npy"))), 3)
-
-    def test_devices_and_pipes_are_written_directly(self):
-        plain = os.path.join(self.folder, "rows.npy")
-        self.logits(plain)
-        with open(plain, "rb") as file:
-            expected = file.read()
-        for name in ("/dev/stdout", "-", "/dev/fd/1", "/proc/self/fd/1"):
-            self.assertEqual(self.logits(name), expected, name)
-        self.logits("/dev/null")
-        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
-        self.logits("/dev/full", expect=1)
-        fifo = os.path.join(self.folder, "fifo")
-        os.mkfifo(fifo)
-        got = []
-
-        def read():
-            with open(fifo, "rb") as pipe:
-                got.append(pipe.read())
-        thread = threading.Thread(target=read)
-        thread.start()
-        self.logits(fifo)
-        thread.join(60)
-        self.assertEqual(got, [expected])
-        self.assertTrue(stat.S_ISFIFO(os.stat(fifo).st_mode))
-
-    def test_appending_to_a_redirected_output(self):
-        path = self.write("log", b"before:")
-        with open(path, "ab") as log:
-            mote("logits", "-m", MODEL, "--tokens", "1", "-o", "/dev/stdout", stdout=log)
-        with open(path, "rb") as file:
-            self.assertTrue(file.read().startswith(b"before:\x93NUMPY"))
-
-    def test_folders_are_refused(self):
-        self.logits(self.folder, expect=1)
-
-
-class Answers(Case):
-    def answer(self, *arguments):
-        return strict_json(mote("run", "-m", MODEL, "--raw", "-p", "Once upon a time", "--json", *arguments)[0])
-
-    def test_a_seed_repeats_the_text(self):
-        first = self.answer("-n", "20", "--seed", "7")
-        self.assertEqual(self.answer("-n", "20", "--seed", "7", "-t", "3")["ids"], first["ids"])
-        self.assertEqual(first["seed"], 7)
-        self.assertNotEqual(self.answer("-n", "20", "--seed", "8")["ids"], first["ids"])
-
-    def test_a_random_seed_is_told_and_repeats(self):
-        out, notes = mote("run", "-m", MODEL, "--raw", "-p", "x", "-n", "12")
-        self.assertRegex(notes.decode(), r"^seed \d+\n$")
-        again, _ = mote("run", "-m", MODEL, "--raw", "-p", "x", "-n", "12", "--seed", notes.split()[1].decode())
-        self.assertEqual(again, out)
-
-    def test_greedy_takes_the_largest_logit(self):
-        answer = self.answer("-n", "6", "--temp", "0", "--kv-type", "f32")
-        target = os.path.join(self.folder, "rows.npy")
-        ids = answer["prompt_ids"] + answer["ids"]
-        mote("logits", "-m", MODEL, "--tokens", ",".join(map(str, ids)), "-o", target)
-        rows = read_npy(target)
-        best = [row.index(max(row)) for row in rows[len(answer["prompt_ids"]) - 1:-1]]
-        self.assertEqual(answer["ids"], best)
-
-    def test_bias_forbids_and_forces(self):
-        first = self.answer("-n", "1", "--temp", "0")["ids"][0]
-        self.assertNotEqual(self.answer("-n", "1", "--temp", "0", "--logit-bias", f"{first}:-inf")["ids"], [first])
-        self.assertEqual(self.answer("-n", "3", "--seed", "1", "--logit-bias", "70:1000")["ids"], [70, 70, 70])
-
-    def test_stop_texts_are_not_shown(self):
-        bias = ("--temp", "0", "--logit-bias", "70:1000", "-n", "20")
-        letter = self.answer(*bias)["text"][0]
-        answer = self.answer(*bias, "--stop", letter * 3)
-        self.assertEqual((answer["text"], answer["finish_reason"]), ("", "stop_string"))
-
-    def test_the_end_token_ends_and_is_not_shown(self):
-        answer = self.answer("--temp", "0", "--logit-bias", "383:1000")
-        self.assertEqual((answer["text"], answer["ids"], answer["finish_reason"]), ("", [], "end_token"))
-
-    def test_a_full_context_stops_or_slides(self):
-        forever = ("--temp", "0", "--logit-bias", "383:-inf", "-c", "16", "-n", "40")
-        full = self.answer(*forever)
-        self.assertEqual(full["finish_reason"], "context_full")
-        self.assertEqual(len(full["prompt_ids"]) + len(full["ids"]), 16)
-        slid = self.answer(*forever, "--on-full", "slide", "--keep", "1")
-        self.assertEqual((slid["finish_reason"], len(slid["ids"])), ("length", 40))
-
-    def test_output_ends_with_one_newline(self):
-        out, _ = mote("run", "-m", MODEL, *SHORT)
-        self.assertEqual(out, self.text_of(SHORT) + b"\n")
-
-    def text_of(self, arguments):
-        return strict_json(mote("run", "-m", MODEL, *arguments, "--json")[0])["text"].encode()
-
-    def test_a_chat_remembers(self):
-        chat = ("run", "-m", MODEL, "--chat-format", "chatml", "-n", "5", "--temp", "0", "--kv-type", "f32")
-        both, _ = mote(*chat, stdin=b"one\ntwo\n")
-        first, _ = mote(*chat, "-p", "one")
-        self.assertTrue(both.startswith(first))
-        messages = json.dumps([{"role": "user", "content": "one"},
-                                             {"role": "assistant", "content": first.decode()[:-1]},
-                                             {"role": "user", "content": "two"}])
-        second, _ = mote(*chat, "--messages", self.write("messages.json", messages.encode()))
-        self.assertEqual(both, first + second)
 
 
 if __name__ == "__main__":

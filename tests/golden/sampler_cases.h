@@ -12,7 +12,7 @@
 
 #include "core/sampler/sampler.h"
 
-namespace mote::testing {
+namespace mote::test {
 
 struct SamplerCase {
   std::string id, input;
@@ -153,4 +153,4 @@ inline SamplerAnswer run_sampler_case(const SamplerInputs& inputs, const Sampler
   return answer;
 }
 
-}   // namespace mote::testing
+}   // namespace mote::test

@@ -15,7 +15,7 @@ import sys
 
 import model as models
 
-PROMPT = "What is the capital of France?"
+PROMPT = "Hello! Who are you?"   # what quickstart.sh asks when it is asked nothing
 
 
 def output(*command, cwd=None):
@@ -27,7 +27,7 @@ def output(*command, cwd=None):
 
 def answer(root, build, model):
     text = output(build + "/mote", "run", "-m", model, "-p", PROMPT, "--temp", "0", "-n", "256")
-    return f'```console\n$ examples/quickstart.sh "{PROMPT}"\n{text.rstrip()}\n```\n'
+    return f'```console\n$ examples/quickstart.sh\n{text.rstrip()}\n```\n'
 
 
 def tests(root, build, model):

@@ -43,19 +43,19 @@ constexpr uint64_t attention_scratch_floats(uint32_t key_dim, uint32_t value_dim
 
 // One call: rows of one KV head over the chunks [first_chunk, end_chunk).
 struct AttentionJob {
-  const void* keys;            // of the KV head: [capacity / 16, key_dim, 16]
-  const void* values;          // of the KV head: [capacity, value_dim]
+  const void* keys;     // of the KV head: [capacity / 16, key_dim, 16]
+  const void* values;   // of the KV head: [capacity, value_dim]
   uint32_t key_dim, value_dim;
-  uint32_t capacity;           // positions, a multiple of 64: position p lies in slot p % capacity
-  uint32_t window;             // 0: none
-  float scale, softcap;        // softcap 0: none
+  uint32_t capacity;      // positions, a multiple of 64: position p lies in slot p % capacity
+  uint32_t window;        // 0: none
+  float scale, softcap;   // softcap 0: none
   uint32_t first_chunk, end_chunk;
-  uint32_t items;              // at most kAttentionItems
-  const float* q[kAttentionItems];         // [key_dim] each
+  uint32_t items;                    // at most kAttentionItems
+  const float* q[kAttentionItems];   // [key_dim] each
   uint32_t position[kAttentionItems];
-  float* record[kAttentionItems];          // out; null: y is written instead
-  float* y[kAttentionItems];               // out, [value_dim] each
-  float* scratch;              // attention_scratch_floats, 64-aligned
+  float* record[kAttentionItems];   // out; null: y is written instead
+  float* y[kAttentionItems];        // out, [value_dim] each
+  float* scratch;                   // attention_scratch_floats, 64-aligned
 };
 
 struct AttentionTable {

@@ -37,7 +37,9 @@ inline AttentionScratch place_scratch(const AttentionJob& job) {
 }
 
 inline void widen(const uint16_t* from, uint32_t count, float* to) { halves_to_floats(from, count, to); }
-inline void widen(const float* from, uint32_t count, float* to) { __builtin_memcpy(to, from, size_t{count} * sizeof(float)); }
+inline void widen(const float* from, uint32_t count, float* to) {
+  __builtin_memcpy(to, from, size_t{count} * sizeof(float));
+}
 
 // sum[i] = fma(a, b[i], sum[i]).
 inline void fma_lanes_by(float* sum, float a, const float* b) {
@@ -112,7 +114,8 @@ void value_block(const AttentionJob& job, const AttentionScratch& s, uint32_t bl
       if (!widened) {
         const size_t slot = (block + sub) % job.capacity;
         const Element* from = static_cast<const Element*>(job.values) + slot * job.value_dim;
-        for (uint32_t i = 0; i < kLanes; ++i) widen(from + size_t{i} * job.value_dim, job.value_dim, s.values + i * s.padded);
+        for (uint32_t i = 0; i < kLanes; ++i)
+          widen(from + size_t{i} * job.value_dim, job.value_dim, s.values + i * s.padded);
         widened = true;
       }
       const float* p = s.weights + item * kAttentionBlock + sub;
@@ -183,8 +186,7 @@ void attend_chunk(const AttentionJob& job, const AttentionScratch& s, uint32_t c
 template <class Element>
 void attend(const AttentionJob& job) {
   const AttentionScratch s = place_scratch(job);
-  const float factor =
-      job.softcap != 0 ? job.scale : static_cast<float>(static_cast<double>(job.scale) * kLog2E);
+  const float factor = job.softcap != 0 ? job.scale : static_cast<float>(static_cast<double>(job.scale) * kLog2E);
   bool started[kAttentionItems] = {};
   for (uint32_t item = 0; item < job.items; ++item)
     for (uint32_t d = 0; d < job.key_dim; ++d) s.q[size_t{item} * job.key_dim + d] = job.q[item][d] * factor;
@@ -195,15 +197,19 @@ void attend(const AttentionJob& job) {
     for (uint32_t item = 0; item < job.items; ++item) {
       if (!sees(job, item, chunk * kAttentionChunk, kAttentionChunk)) continue;
       float *total = s.total + size_t{item} * s.record, *part = s.chunk + size_t{item} * s.record;
-      if (started[item]) merge_records(total, part, s.padded);
-      else __builtin_memcpy(total, part, s.record * sizeof(float));
+      if (started[item])
+        merge_records(total, part, s.padded);
+      else
+        __builtin_memcpy(total, part, s.record * sizeof(float));
       started[item] = true;
     }
   }
   for (uint32_t item = 0; item < job.items; ++item) {
     const float* total = s.total + size_t{item} * s.record;
-    if (job.record[item] != nullptr) __builtin_memcpy(job.record[item], total, s.record * sizeof(float));
-    else finish_record(total, job.value_dim, job.y[item]);
+    if (job.record[item] != nullptr)
+      __builtin_memcpy(job.record[item], total, s.record * sizeof(float));
+    else
+      finish_record(total, job.value_dim, job.y[item]);
   }
 }
 

@@ -25,8 +25,8 @@ struct Work {
   AttentionAttributes attributes;
   KvType kv_type;
   uint32_t first_position;
-  uint32_t rows, group;              // group: heads that share a KV head
-  uint32_t tile, tiles;              // items of a tile; tiles of a KV head
+  uint32_t rows, group;   // group: heads that share a KV head
+  uint32_t tile, tiles;   // items of a tile; tiles of a KV head
   const AttentionTable* table;
 
   AttentionJob job(uint32_t kv_head, uint32_t tile_index) const {
@@ -60,7 +60,9 @@ struct Work {
   void run(const AttentionJob& job) const { kv_type == KvType::f16 ? table->attend_f16(job) : table->attend_f32(job); }
 };
 
-float* lane_scratch(const RunContext& context, uint32_t lane) { return static_cast<float*>(context.scratch.lane(lane)); }
+float* lane_scratch(const RunContext& context, uint32_t lane) {
+  return static_cast<float*>(context.scratch.lane(lane));
+}
 
 // One row: every chunk is a piece of work of its own, and their records are merged in order.
 void attend_split(const Work& work, const RunContext& context, uint32_t chunks) {

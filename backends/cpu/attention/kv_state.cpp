@@ -47,7 +47,8 @@ void KvState::enter(uint32_t first, uint32_t rows) {
   for (; entered_blocks_ < wanted; ++entered_blocks_) {
     for (uint32_t head = 0; head < info_->n_kv_heads; ++head) {
       const size_t slot = size_t{head} * capacity_ + size_t{entered_blocks_} * kAttentionBlock;
-      const size_t key_bytes = size_t{info_->key_dim} * element_bytes_, value_bytes = size_t{info_->value_dim} * element_bytes_;
+      const size_t key_bytes = size_t{info_->key_dim} * element_bytes_,
+                   value_bytes = size_t{info_->value_dim} * element_bytes_;
       std::memset(keys_.data() + slot * key_bytes, 0, kAttentionBlock * key_bytes);
       std::memset(values_.data() + slot * value_bytes, 0, kAttentionBlock * value_bytes);
     }
@@ -77,14 +78,20 @@ void KvState::write_row(uint32_t position, const float* keys, const float* value
     using Element = std::remove_reference_t<decltype(element)>;
     element = to_finite(index < n_keys ? keys[index] : values[index - n_keys], static_cast<Element*>(nullptr));
   };
-  if (element_bytes_ == 2) visit_row<uint16_t>(position, write);
-  else visit_row<float>(position, write);
+  if (element_bytes_ == 2)
+    visit_row<uint16_t>(position, write);
+  else
+    visit_row<float>(position, write);
 }
 
 void KvState::export_row(uint32_t position, uint8_t* to) const {
-  const auto copy = [&](auto& element, size_t index) { std::memcpy(to + index * sizeof element, &element, sizeof element); };
-  if (element_bytes_ == 2) visit_row<uint16_t>(position, copy);
-  else visit_row<float>(position, copy);
+  const auto copy = [&](auto& element, size_t index) {
+    std::memcpy(to + index * sizeof element, &element, sizeof element);
+  };
+  if (element_bytes_ == 2)
+    visit_row<uint16_t>(position, copy);
+  else
+    visit_row<float>(position, copy);
 }
 
 // The bytes may come from a file: what is not finite is brought into range as in write_row.
@@ -93,11 +100,15 @@ void KvState::import_row(uint32_t position, const uint8_t* from) {
     using Element = std::remove_reference_t<decltype(element)>;
     Element value;
     std::memcpy(&value, from + index * sizeof value, sizeof value);
-    if constexpr (sizeof(Element) == 2) element = to_finite(f16_to_f32(value), static_cast<Element*>(nullptr));
-    else element = to_finite(value, static_cast<Element*>(nullptr));
+    if constexpr (sizeof(Element) == 2)
+      element = to_finite(f16_to_f32(value), static_cast<Element*>(nullptr));
+    else
+      element = to_finite(value, static_cast<Element*>(nullptr));
   };
-  if (element_bytes_ == 2) visit_row<uint16_t>(position, copy);
-  else visit_row<float>(position, copy);
+  if (element_bytes_ == 2)
+    visit_row<uint16_t>(position, copy);
+  else
+    visit_row<float>(position, copy);
 }
 
 }   // namespace mote

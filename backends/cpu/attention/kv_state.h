@@ -28,7 +28,9 @@ class KvState {
   bool exists() const { return info_ != nullptr; }
 
   uint32_t capacity() const { return capacity_; }
-  const void* keys(uint32_t kv_head) const { return keys_.data() + kv_head * capacity_ * size_t{info_->key_dim} * element_bytes_; }
+  const void* keys(uint32_t kv_head) const {
+    return keys_.data() + kv_head * capacity_ * size_t{info_->key_dim} * element_bytes_;
+  }
   const void* values(uint32_t kv_head) const {
     return values_.data() + kv_head * capacity_ * size_t{info_->value_dim} * element_bytes_;
   }
@@ -39,7 +41,9 @@ class KvState {
   // keys [n_kv_heads * key_dim], values [n_kv_heads * value_dim]. Different positions may be written at the same time.
   void write_row(uint32_t position, const float* keys, const float* values);
 
-  uint64_t row_bytes() const { return uint64_t{info_->n_kv_heads} * (info_->key_dim + info_->value_dim) * element_bytes_; }
+  uint64_t row_bytes() const {
+    return uint64_t{info_->n_kv_heads} * (info_->key_dim + info_->value_dim) * element_bytes_;
+  }
   void export_row(uint32_t position, uint8_t* to) const;   // row_bytes: keys of all heads, then values
   void import_row(uint32_t position, const uint8_t* from);
 

@@ -22,10 +22,10 @@ namespace mote {
 // out[i] = f(a[i], b[i]) for i < count; out may be a.
 struct ElementwiseJob {
   const float* a;
-  const float* b;        // gate, add
+  const float* b;   // gate, add
   float* out;
   uint64_t count;
-  float factor;          // scale, softcap
+  float factor;   // scale, softcap
 };
 using ElementwiseKernel = void (*)(const ElementwiseJob&);
 

@@ -61,14 +61,14 @@ void rope_row(const RopeJob& job) {
   }
 }
 
-#define MOTE_CPU_ELEMENTWISE_TABLE                                                                              \
-  {{activate_all<Activation::relu>, activate_all<Activation::silu>, activate_all<Activation::gelu_tanh>,        \
-    activate_all<Activation::gelu_erf>},                                                                        \
-   {gate_all<Activation::relu>, gate_all<Activation::silu>, gate_all<Activation::gelu_tanh>,                    \
-    gate_all<Activation::gelu_erf>},                                                                            \
-   add_all,                                                                                                     \
-   scale_all,                                                                                                   \
-   softcap_all,                                                                                                 \
+#define MOTE_CPU_ELEMENTWISE_TABLE                                                                       \
+  {{activate_all<Activation::relu>, activate_all<Activation::silu>, activate_all<Activation::gelu_tanh>, \
+    activate_all<Activation::gelu_erf>},                                                                 \
+   {gate_all<Activation::relu>, gate_all<Activation::silu>, gate_all<Activation::gelu_tanh>,             \
+    gate_all<Activation::gelu_erf>},                                                                     \
+   add_all,                                                                                              \
+   scale_all,                                                                                            \
+   softcap_all,                                                                                          \
    rope_row}
 
 }   // namespace

@@ -31,7 +31,9 @@ Status run_elements(const PreparedStep& prepared, const RunContext& context, Ele
   return {};
 }
 
-uint8_t index_of(const PreparedStep& prepared) { return static_cast<uint8_t>(prepared.step->attributes.activate.function); }
+uint8_t index_of(const PreparedStep& prepared) {
+  return static_cast<uint8_t>(prepared.step->attributes.activate.function);
+}
 
 }   // namespace
 
@@ -61,7 +63,8 @@ Status run_rope(const PreparedStep& prepared, const RunContext& context) {
   const RopeAttributes& attributes = step.attributes.rope;
   for_pieces(context.parallel, rows, 8, uint64_t{rows} * columns * 2, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (size_t row = begin; row < end; ++row)
-      prepared.elementwise->rope({x + row * columns, angles + row * attributes.n_rotated, y + row * columns, attributes});
+      prepared.elementwise->rope(
+          {x + row * columns, angles + row * attributes.n_rotated, y + row * columns, attributes});
   });
   return {};
 }

@@ -37,19 +37,19 @@ namespace mote {
 
 // One call: outputs [first_row, end_row) of x_rows rows of x.
 struct LinearJob {
-  const uint8_t* weights;      // matrix row 0, at any address
+  const uint8_t* weights;   // matrix row 0, at any address
   size_t weight_row_bytes;
-  uint32_t columns;            // K, a multiple of the format's block values
+  uint32_t columns;   // K, a multiple of the format's block values
   uint32_t first_row, end_row;
   uint32_t x_rows;
-  const float* x;              // [x_rows, K]; formats of single elements read this
-  const int16_t* codes;        // [x_rows, K]; the others read these: int8 codes kept in 16 bits, scales and sums
-  const float* scales;         // [x_rows, K / unit]
-  const int16_t* sums;         // [x_rows, K / 16], of 16 codes each
-  const float* bias;           // [rows] or null
-  float* y;                    // [x_rows, y_columns]
+  const float* x;         // [x_rows, K]; formats of single elements read this
+  const int16_t* codes;   // [x_rows, K]; the others read these: int8 codes kept in 16 bits, scales and sums
+  const float* scales;    // [x_rows, K / unit]
+  const int16_t* sums;    // [x_rows, K / 16], of 16 codes each
+  const float* bias;      // [rows] or null
+  float* y;               // [x_rows, y_columns]
   size_t y_columns;
-  void* scratch;               // kLinearScratchBytes of this lane, 64-aligned
+  void* scratch;   // kLinearScratchBytes of this lane, 64-aligned
 };
 using LinearKernel = void (*)(const LinearJob&);
 
@@ -58,11 +58,11 @@ using LinearKernel = void (*)(const LinearJob&);
 //   otherwise        scale = largest / 127; code = x * (127 / largest), rounded to nearest, ties to even
 // Codes lie in [-127, 127]. sums[j] = sum of codes 16 j .. 16 j + 15.
 struct QuantizeJob {
-  const float* x;              // [count]
-  uint32_t count, unit;        // unit 32 or 256, divides count
-  int16_t* codes;              // [count]
-  float* scales;               // [count / unit]
-  int16_t* sums;               // [count / 16]
+  const float* x;         // [count]
+  uint32_t count, unit;   // unit 32 or 256, divides count
+  int16_t* codes;         // [count]
+  float* scales;          // [count / unit]
+  int16_t* sums;          // [count / 16]
 };
 using QuantizeKernel = void (*)(const QuantizeJob&);
 
@@ -92,7 +92,7 @@ std::span<const LinearRow> linear_rows();   // the scalar one first
 struct LinearChoice {
   LinearKernel kernel = nullptr;
   QuantizeKernel quantize = nullptr;
-  uint32_t unit = 0;           // x as int8 blocks of 32 or 256; 0: as f32
+  uint32_t unit = 0;   // x as int8 blocks of 32 or 256; 0: as f32
 };
 LinearChoice choose_linear(Format format, IsaBits available);
 

@@ -1,7 +1,7 @@
 // The kernels of `linear` and of the quantisation of its input, in plain loops. Included by one source per
 // instruction set (linear_scalar.cpp, linear_avx2.cpp), which compiles them with its own flags: the loops are written
-// so that compilers turn them into vectors (16-bit multiply-add, 16 lanes), and the order of linear.h is kept because the
-// order is in the source.
+// so that compilers turn them into vectors (16-bit multiply-add, 16 lanes), and the order of linear.h is kept because
+// the order is in the source.
 //
 // A panel of four weight rows is unpacked once and multiplied with all rows of x. Internal linkage: see kernel_base.h.
 #pragma once
@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kPanelRows = 4;        // weight rows unpacked at a time
 constexpr uint32_t kPanelValues = 4096;   // of each: a whole number of 16 units, for every unit
 constexpr uint32_t kPanelFloats = 2048;
-constexpr uint32_t kXRows = 32;           // rows of x whose partial sums are kept when a row takes several panels
+constexpr uint32_t kXRows = 32;   // rows of x whose partial sums are kept when a row takes several panels
 
 struct IntegerPanel {
   int16_t codes[kPanelRows][kPanelValues];
@@ -38,13 +38,16 @@ static_assert(sizeof(LinearScratch) <= kLinearScratchBytes);
 // ------------------------------------------------------------------------------------------ blocks
 
 template <class F>
-void unpack_panel(const LinearJob& job, uint32_t row, uint32_t rows, uint32_t first, uint32_t units, IntegerPanel& panel) {
+void unpack_panel(const LinearJob& job, uint32_t row, uint32_t rows, uint32_t first, uint32_t units,
+                  IntegerPanel& panel) {
   for (uint32_t r = 0; r < rows; ++r) {
     const uint8_t* block = job.weights + (row + r) * job.weight_row_bytes + size_t{first} * F::kBytes;
     for (uint32_t u = 0; u < units; ++u, block += F::kBytes) {
       F::unpack(block, panel.codes[r] + u * F::kUnit, panel.mins[r][F::kUnit == 256 ? u : 0]);
-      if constexpr (F::kHalfScale) panel.halves[0][u] = F::scale16(block);
-      else panel.scales[r][u] = F::scale(block);
+      if constexpr (F::kHalfScale)
+        panel.halves[0][u] = F::scale16(block);
+      else
+        panel.scales[r][u] = F::scale(block);
       if constexpr (F::kMins != Mins::none) panel.halves[1][u] = F::min16(block);
     }
     if constexpr (F::kHalfScale) halves_to_floats(panel.halves[0], units, panel.scales[r]);
@@ -72,8 +75,8 @@ inline void add_units(float* partial, const float* w_scale, const float* x_scale
 
 // One row of x with one row of the panel.
 template <class F>
-inline void multiply_row(const IntegerPanel& panel, uint32_t r, uint32_t units, const int16_t* codes, const float* scales,
-                         const int16_t* sums, float* partial) {
+inline void multiply_row(const IntegerPanel& panel, uint32_t r, uint32_t units, const int16_t* codes,
+                         const float* scales, const int16_t* sums, float* partial) {
   for (uint32_t u = 0; u < units; u += kLanes) {
     const uint32_t count = units - u < kLanes ? units - u : kLanes;
     float value[kLanes];

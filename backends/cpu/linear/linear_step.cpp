@@ -13,7 +13,8 @@ void quantize_input(const PreparedStep& prepared, const RunContext& context, uin
   for_pieces(context.parallel, rows, 4, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (size_t row = begin; row < end; ++row)
       prepared.linear.quantize({x + row * columns, columns, unit, scratch.codes.data() + row * columns,
-                                scratch.scales.data() + row * (columns / unit), scratch.sums.data() + row * (columns / 16)});
+                                scratch.scales.data() + row * (columns / unit),
+                                scratch.sums.data() + row * (columns / 16)});
   });
 }
 

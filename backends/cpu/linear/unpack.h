@@ -22,55 +22,83 @@ struct BlockFormat {
   static uint16_t min16(const uint8_t* b) { return load_at<uint16_t>(b + 2); }
 };
 
+// Makes the compiler write these bytes out and read them again as a whole. Without it gcc 12 takes the words apart and
+// puts vectors together from pieces of them, five times slower than the loop that is written.
+template <class T, size_t count>
+inline void keep_in_memory(T (&bytes)[count]) {
+  __asm__("" : "+m"(bytes));
+}
+
 inline int16_t low4(uint8_t byte) { return static_cast<int16_t>(byte & 15); }
 inline int16_t high4(uint8_t byte) { return static_cast<int16_t>(byte >> 4); }
 
 // ------------------------------------------------------------------------------------------ blocks of 32
 
 struct Q4_0 : BlockFormat<32, 18, Mins::none> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (int i = 0; i < 16; ++i) codes[i] = static_cast<int16_t>(low4(b[2 + i]) - 8);
     for (int i = 0; i < 16; ++i) codes[16 + i] = static_cast<int16_t>(high4(b[2 + i]) - 8);
   }
 };
 
 struct Q4_1 : BlockFormat<32, 20, Mins::added> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (int i = 0; i < 16; ++i) codes[i] = low4(b[4 + i]);
     for (int i = 0; i < 16; ++i) codes[16 + i] = high4(b[4 + i]);
   }
 };
 
-// Bit i of `bits` is the fifth bit of code i.
-inline void unpack_5_bits(const uint8_t* nibbles, uint32_t bits, int zero, int16_t* codes) {
-  for (int i = 0; i < 16; ++i) codes[i] = static_cast<int16_t>(low4(nibbles[i]) - zero);
-  for (int i = 0; i < 16; ++i) codes[16 + i] = static_cast<int16_t>(high4(nibbles[i]) - zero);
-  for (uint32_t i = 0; i < 32; ++i) codes[i] = static_cast<int16_t>(codes[i] + static_cast<int16_t>((bits >> i & 1) << 4));
+// Bit i of the 32 bits at `fifth` is the fifth bit of code i.
+inline void unpack_5_bits(const uint8_t* __restrict nibbles, const uint8_t* __restrict fifth, int zero,
+                          int16_t* __restrict codes) {
+  uint8_t high[32];
+  for (int j = 0; j < 4;
+       ++j) {   // eight bits to eight bytes of 0 or 16: each bit alone in a byte, then moved to its top
+    const uint64_t alone = (fifth[j] * 0x0101010101010101u) & 0x8040201008040201u;
+    const uint64_t bytes = ((alone + 0x7f7f7f7f7f7f7f7fu) >> 3) & 0x1010101010101010u;
+    __builtin_memcpy(high + 8 * j, &bytes, 8);
+  }
+  keep_in_memory(high);
+  for (int i = 0; i < 16; ++i) codes[i] = static_cast<int16_t>((low4(nibbles[i]) | high[i]) - zero);
+  for (int i = 0; i < 16; ++i) codes[16 + i] = static_cast<int16_t>((high4(nibbles[i]) | high[16 + i]) - zero);
 }
 
 struct Q5_0 : BlockFormat<32, 22, Mins::none> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) { unpack_5_bits(b + 6, load_at<uint32_t>(b + 2), 16, codes); }
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
+    unpack_5_bits(b + 6, b + 2, 16, codes);
+  }
 };
 
 struct Q5_1 : BlockFormat<32, 24, Mins::added> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) { unpack_5_bits(b + 8, load_at<uint32_t>(b + 4), 0, codes); }
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
+    unpack_5_bits(b + 8, b + 4, 0, codes);
+  }
 };
 
 struct Q8_0 : BlockFormat<32, 34, Mins::none> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (int i = 0; i < 32; ++i) codes[i] = static_cast<int8_t>(b[2 + i]);
   }
 };
 
-constexpr int16_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-constexpr int16_t kMxfp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t kMxfp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// codes[i] and codes[16 + i] = what the two nibbles of byte i stand for, times scale.
+inline void look_up_nibbles(const uint8_t* __restrict nibbles, const int8_t* __restrict table, int16_t scale,
+                            int16_t* __restrict codes) {
+  int8_t values[32];
+  for (int i = 0; i < 16; ++i) {
+    values[i] = table[nibbles[i] & 15];
+    values[16 + i] = table[nibbles[i] >> 4];
+  }
+  keep_in_memory(values);
+  for (int i = 0; i < 32; ++i) codes[i] = static_cast<int16_t>(scale * static_cast<int16_t>(values[i]));
+}
 
 struct Iq4Nl : BlockFormat<32, 18, Mins::none> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
-    for (int i = 0; i < 16; ++i) {
-      codes[i] = kIq4Values[b[2 + i] & 15];
-      codes[16 + i] = kIq4Values[b[2 + i] >> 4];
-    }
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
+    look_up_nibbles(b + 2, kIq4Values, 1, codes);
   }
 };
 
@@ -86,26 +114,25 @@ struct Mxfp4 : BlockFormat<32, 17, Mins::none> {
     }
     return bits_as<float>(b[0] < 2 ? 0x00200000u << b[0] : static_cast<uint32_t>(b[0] - 1) << 23);
   }
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
-    for (int i = 0; i < 16; ++i) {
-      codes[i] = kMxfp4Doubled[b[1 + i] & 15];
-      codes[16 + i] = kMxfp4Doubled[b[1 + i] >> 4];
-    }
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
+    look_up_nibbles(b + 1, kMxfp4Doubled, 1, codes);
   }
 };
 
 // ------------------------------------------------------------------------------------------ super-blocks of 256
 
-// 16 sub-blocks of 16: byte j holds scale (low nibble) and min. Sub-block 8 n + 2 j + h: bits 2 j of bytes 32 n + 16 h ..
+// 16 sub-blocks of 16: byte j holds scale (low nibble) and min. Sub-block 8 n + 2 j + h: bits 2 j of bytes 32 n + 16 h
+// ..
 struct Q2K : BlockFormat<256, 84, Mins::subtracted> {
   static uint16_t scale16(const uint8_t* b) { return load_at<uint16_t>(b + 80); }
   static uint16_t min16(const uint8_t* b) { return load_at<uint16_t>(b + 82); }
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t* mins) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t* __restrict mins) {
     for (uint32_t s = 0; s < 16; ++s) {
       const int16_t scale = low4(b[s]);
       const uint8_t* from = b + 16 + s / 8 * 32 + s % 2 * 16;
       const uint32_t shift = s % 8 / 2 * 2;
-      for (uint32_t i = 0; i < 16; ++i) codes[s * 16 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 3));
+      for (uint32_t i = 0; i < 16; ++i)
+        codes[s * 16 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 3));
       mins[s] = high4(b[s]);
     }
   }
@@ -119,7 +146,7 @@ struct Q3K : BlockFormat<256, 110, Mins::none> {
     const int high = scales[8 + s % 4] >> (s / 4 * 2) & 3;
     return static_cast<int16_t>((low | high << 4) - 32);
   }
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (uint32_t s = 0; s < 16; ++s) {
       const int16_t scale = sub_scale(b + 96, s);
       const uint8_t *from = b + 32 + s / 8 * 32 + s % 2 * 16, *mask = b + s % 2 * 16;
@@ -141,19 +168,20 @@ inline int16_t sub_min_6(const uint8_t* s, uint32_t j) {
 }
 
 struct Q4K : BlockFormat<256, 144, Mins::subtracted> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t* mins) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t* __restrict mins) {
     for (uint32_t j = 0; j < 8; ++j) {
       const int16_t scale = sub_scale_6(b + 4, j);
       const uint8_t* from = b + 16 + j / 2 * 32;
       const uint32_t shift = j % 2 * 4;
-      for (uint32_t i = 0; i < 32; ++i) codes[j * 32 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 15));
+      for (uint32_t i = 0; i < 32; ++i)
+        codes[j * 32 + i] = static_cast<int16_t>(scale * static_cast<int16_t>(from[i] >> shift & 15));
       mins[2 * j] = mins[2 * j + 1] = sub_min_6(b + 4, j);
     }
   }
 };
 
 struct Q5K : BlockFormat<256, 176, Mins::subtracted> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t* mins) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t* __restrict mins) {
     for (uint32_t j = 0; j < 8; ++j) {
       const int16_t scale = sub_scale_6(b + 4, j);
       const uint8_t *from = b + 48 + j / 2 * 32, *fifth = b + 16;
@@ -171,7 +199,7 @@ struct Q5K : BlockFormat<256, 176, Mins::subtracted> {
 // 128 + 32 n + 16 (s % 2), bit pair s / 2.
 struct Q6K : BlockFormat<256, 210, Mins::none> {
   static uint16_t scale16(const uint8_t* b) { return load_at<uint16_t>(b + 208); }
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (uint32_t t = 0; t < 16; ++t) {
       const uint32_t n = t / 8, s = t % 8;
       const int16_t scale = static_cast<int8_t>(b[192 + t]);
@@ -186,16 +214,12 @@ struct Q6K : BlockFormat<256, 210, Mins::none> {
 };
 
 struct Iq4Xs : BlockFormat<256, 136, Mins::none> {
-  static void unpack(const uint8_t* b, int16_t* codes, int16_t*) {
+  static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     const uint32_t high = load_at<uint16_t>(b + 2);
     for (uint32_t j = 0; j < 8; ++j) {
       const uint32_t low = b[4 + j / 2] >> (j % 2 * 4) & 15u;
       const int scale = static_cast<int>(low | (high >> (2 * j) & 3) << 4) - 32;
-      const uint8_t* from = b + 8 + j * 16;
-      for (uint32_t i = 0; i < 16; ++i) {
-        codes[j * 32 + i] = static_cast<int16_t>(scale * kIq4Values[from[i] & 15]);
-        codes[j * 32 + 16 + i] = static_cast<int16_t>(scale * kIq4Values[from[i] >> 4]);
-      }
+      look_up_nibbles(b + 8 + j * 16, kIq4Values, static_cast<int16_t>(scale), codes + j * 32);
     }
   }
 };

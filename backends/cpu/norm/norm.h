@@ -15,11 +15,11 @@
 namespace mote {
 
 struct NormJob {
-  const float* x;       // [count]
-  const float* weight;  // [count] or null
-  const float* bias;    // [count] or null; layer_norm only
-  float* y;             // [count], may be x
-  uint32_t count;       // at least 1
+  const float* x;        // [count]
+  const float* weight;   // [count] or null
+  const float* bias;     // [count] or null; layer_norm only
+  float* y;              // [count], may be x
+  uint32_t count;        // at least 1
   float epsilon;
 };
 

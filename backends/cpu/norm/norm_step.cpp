@@ -21,7 +21,8 @@ Status run_norm(const PreparedStep& prepared, const RunContext& context, void (*
   float* y = context.output(prepared);
   for_pieces(context.parallel, rows, 4, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (size_t row = begin; row < end; ++row)
-      kernel({x + row * columns, step.vector.data, step.bias.data, y + row * columns, columns, step.attributes.norm.epsilon});
+      kernel({x + row * columns, step.vector.data, step.bias.data, y + row * columns, columns,
+              step.attributes.norm.epsilon});
   });
   return {};
 }

@@ -32,7 +32,7 @@ Decomposition decomposition(uint32_t index) {
   return {kLongFrom[index], kLongFirst[index], kLongSecond[index]};
 }
 
-}  // namespace
+}   // namespace
 
 CharacterClass character_class(uint32_t code_point) { return static_cast<CharacterClass>(class_bits(code_point) & 7); }
 
@@ -88,4 +88,4 @@ uint32_t compose(uint32_t first, uint32_t second) {
   return d.first == first && d.second == second ? d.from : 0;
 }
 
-}  // namespace mote
+}   // namespace mote

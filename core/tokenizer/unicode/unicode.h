@@ -27,4 +27,4 @@ uint32_t decompose(uint32_t code_point, uint32_t (&parts)[2]);
 // The primary composite of two code points, or 0. Hangul included.
 uint32_t compose(uint32_t first, uint32_t second);
 
-}  // namespace mote
+}   // namespace mote

@@ -1,0 +1,175 @@
+#include "tests/api/kit.h"
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "tests/support/toy_weights.h"
+
+namespace mote::test {
+
+void must(mote_status status, const mote_error& error) {
+  if (status != MOTE_OK) throw std::runtime_error(std::string(mote_status_name(status)) + ": " + error.message);
+}
+
+namespace {
+
+template <class Call>
+void call_must(Call call) {
+  mote_error error{};
+  must(call(&error), error);
+}
+
+mote_quote empty_quote() {
+  mote_quote quote{};
+  quote.struct_bytes = sizeof quote;
+  return quote;
+}
+
+}   // namespace
+
+Engine::Engine(const char* backends, uint32_t threads, mote_memory memory)
+    : Engine(engine_options(backends, threads), memory) {}
+Engine::Engine(const mote_engine_options& options, mote_memory memory) {
+  call_must([&](mote_error* error) { return mote_engine_open(&options, memory, &engine_, error); });
+}
+
+Model::Model(mote_engine* engine, Bytes bytes, mote_memory memory, const mote_model_options* options)
+    : bytes_(std::move(bytes)) {
+  const mote_source source = source_of(bytes_);
+  call_must([&](mote_error* error) { return mote_model_open(engine, &source, options, memory, &model_, error); });
+}
+
+Session::Session(mote_model* model, mote_session_options options, mote_memory memory) {
+  options.struct_bytes = sizeof options;
+  call_must([&](mote_error* error) { return mote_session_open(model, &options, memory, &session_, error); });
+}
+
+mote_source source_of(const Bytes& bytes) {
+  mote_source source{};
+  source.struct_bytes = sizeof source;
+  source.data = bytes.data();
+  source.data_bytes = bytes.size();
+  return source;
+}
+
+mote_session_options session_options(uint32_t context, uint32_t max_batch) {
+  mote_session_options options{};
+  options.struct_bytes = sizeof options;
+  options.context = context;
+  options.max_batch = max_batch;
+  return options;
+}
+
+mote_engine_options engine_options(const char* backends, uint32_t threads) {
+  mote_engine_options options{};
+  options.struct_bytes = sizeof options;
+  options.backends = backends;
+  options.threads = threads;
+  return options;
+}
+
+mote_quote quote_engine(const mote_engine_options& options) {
+  mote_quote quote = empty_quote();
+  call_must([&](mote_error* error) { return mote_engine_quote(&options, &quote, error); });
+  return quote;
+}
+
+mote_quote quote_session(mote_model* model, const mote_session_options& options) {
+  mote_quote quote = empty_quote();
+  call_must([&](mote_error* error) { return mote_session_quote(model, &options, &quote, error); });
+  return quote;
+}
+
+ModelQuotes quote_model(mote_engine* engine, const Bytes& bytes, const mote_session_options& options,
+                        const mote_model_options* model_options) {
+  ModelQuotes quotes{empty_quote(), empty_quote()};
+  const mote_source source = source_of(bytes);
+  call_must([&](mote_error* error) {
+    return mote_model_quote(engine, &source, model_options, &options, &quotes.model, &quotes.session, error);
+  });
+  return quotes;
+}
+
+uint64_t sum_of_kinds(const mote_quote& quote) {
+  return quote.tables_bytes + quote.tokenizer_bytes + quote.vectors_bytes + quote.plan_bytes + quote.packed_bytes +
+         quote.state_bytes + quote.activation_bytes + quote.scratch_bytes + quote.sampler_bytes + quote.history_bytes;
+}
+
+Tokens some_tokens(size_t count, uint32_t end, uint64_t seed) {
+  Random random(seed);
+  Tokens tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random.below(end));
+  return tokens;
+}
+
+void feed(mote_session* session, const Tokens& tokens) {
+  size_t done = 0;
+  call_must([&](mote_error* error) { return mote_feed(session, tokens.data(), tokens.size(), &done, error); });
+  if (done != tokens.size()) throw std::runtime_error("a feed was ok and not done");
+}
+
+std::vector<float> step(mote_session* session) {
+  const float* logits = nullptr;
+  size_t n_vocab = 0;
+  call_must([&](mote_error* error) { return mote_step(session, error); });
+  call_must([&](mote_error* error) { return mote_logits(session, &logits, &n_vocab, error); });
+  return {logits, logits + n_vocab};
+}
+
+int32_t next(mote_session* session) {
+  int32_t token = -1;
+  call_must([&](mote_error* error) { return mote_next(session, &token, error); });
+  return token;
+}
+
+Tokens history(mote_session* session) {
+  const int32_t* tokens = nullptr;
+  size_t count = 0;
+  call_must([&](mote_error* error) { return mote_history(session, &tokens, &count, error); });
+  return {tokens, tokens + count};
+}
+
+std::vector<float> logits_after(mote_session* session, const Tokens& tokens) {
+  feed(session, tokens);
+  return step(session);
+}
+
+Tokens generate(mote_session* session, size_t most) {
+  Tokens tokens;
+  int32_t token = -1;
+  while (tokens.size() < most && mote_next(session, &token, nullptr) == MOTE_OK) tokens.push_back(token);
+  return tokens;
+}
+
+Answer answer(mote_session* session, size_t most) {
+  Answer result;
+  mote_text text{};
+  while (result.tokens.size() < most && result.finish == MOTE_FINISH_NONE) {
+    call_must([&](mote_error* error) { return mote_text_next(session, &text, error); });
+    result.text.append(text.bytes, text.n_bytes);
+    if (text.token >= 0) result.tokens.push_back(text.token);
+    result.finish = static_cast<mote_finish>(text.finish);
+  }
+  if (result.finish == MOTE_FINISH_NONE) {
+    call_must([&](mote_error* error) { return mote_text_flush(session, &text, error); });
+    result.text.append(text.bytes, text.n_bytes);
+    result.finish = static_cast<mote_finish>(text.finish);
+  }
+  return result;
+}
+
+std::string bit_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return std::to_string(a.size()) + " and " + std::to_string(b.size()) + " values";
+  size_t n_different = 0, first = 0, worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof a[i]) == 0) continue;
+    if (n_different++ == 0) first = worst = i;
+    if (!(std::abs(a[i] - b[i]) <= std::abs(a[worst] - b[worst]))) worst = i;
+  }
+  if (n_different == 0) return {};
+  return std::to_string(n_different) + " values differ, the first at " + std::to_string(first) + ", the worst at " +
+         std::to_string(worst) + ": " + std::to_string(a[worst]) + " and " + std::to_string(b[worst]);
+}
+
+}   // namespace mote::test

@@ -1,0 +1,208 @@
+// Every row of the kernel table of attention, over the cache of KvState, against the order written once more.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/kv_state.h"
+#include "core/base/half.h"
+#include "platform/cpu_features.h"
+#include "tests/backends/cpu/canonical.h"
+#include "tests/conformance/random.h"
+
+namespace mote::test {
+namespace {
+
+struct alignas(64) Line {
+  uint8_t bytes[64];
+};
+std::vector<Line> dirty(uint64_t bytes) {
+  std::vector<Line> lines(bytes / 64 + 1);
+  std::fill_n(reinterpret_cast<uint8_t*>(lines.data()), lines.size() * 64, uint8_t{0xFF});
+  return lines;
+}
+
+// A cache in memory of 0xFF, and what it must hold.
+struct Cache {
+  StateInfo info;
+  SessionShape shape;
+  std::vector<Line> memory;
+  KvState state;
+  std::vector<float> keys, values;   // [positions, n_kv_heads * dim], as kept
+
+  Cache(const StateInfo& state_info, uint32_t context, uint32_t max_batch, KvType type) : info(state_info) {
+    shape.context = context, shape.max_batch = max_batch, shape.kv_type = type;
+    Arena measuring;
+    KvState().take(info, shape, measuring);
+    memory = dirty(measuring.used_bytes());
+    Arena arena(memory.data(), measuring.used_bytes());
+    state.take(info, shape, arena);
+    REQUIRE(arena.used_bytes() == measuring.used_bytes());
+  }
+  float kept(float value) const {
+    if (std::isnan(value)) return 0;
+    const float limit = shape.kv_type == KvType::f16 ? 65504.0F : std::numeric_limits<float>::max();
+    value = std::clamp(value, -limit, limit);
+    return shape.kv_type == KvType::f16 ? f16_to_f32(f32_to_f16(value)) : value;
+  }
+  void append(uint32_t first, uint32_t rows, Random& random, double size) {
+    state.enter(first, rows);
+    for (uint32_t row = 0; row < rows; ++row) {
+      const std::vector<float> k = random.normals(info.n_kv_heads * info.key_dim, size),
+                               v = random.normals(info.n_kv_heads * info.value_dim);
+      keys.resize((size_t{first} + row) * k.size()), values.resize((size_t{first} + row) * v.size());
+      for (const float value : k) keys.push_back(kept(value));
+      for (const float value : v) values.push_back(kept(value));
+      state.write_row(first + row, k.data(), v.data());
+    }
+  }
+  std::vector<float> head(const std::vector<float>& all, uint32_t dim, uint32_t kv_head) const {
+    std::vector<float> made;
+    for (size_t at = size_t{kv_head} * dim; at < all.size(); at += size_t{info.n_kv_heads} * dim)
+      made.insert(made.end(), all.begin() + static_cast<std::ptrdiff_t>(at),
+                  all.begin() + static_cast<std::ptrdiff_t>(at + dim));
+    return made;
+  }
+};
+
+struct Query {
+  std::vector<float> q;
+  uint32_t position;
+};
+
+// The kernel's outputs for queries of one KV head in calls of `tile` rows; `split`: chunk by chunk, then merged.
+std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& table, uint32_t kv_head, float scale,
+                                  float softcap, const std::vector<Query>& queries, uint32_t tile, bool split) {
+  const StateInfo& info = cache.info;
+  std::vector<Line> scratch = dirty(attention_scratch_floats(info.key_dim, info.value_dim) * 4);
+  const uint32_t record = attention_record_floats(info.value_dim);
+  std::vector<float> y(queries.size() * info.value_dim, NAN), records(size_t{8} * record, NAN);
+  for (uint32_t first = 0; first < queries.size(); first += tile) {
+    AttentionJob job = {};
+    job.keys = cache.state.keys(kv_head), job.values = cache.state.values(kv_head);
+    job.key_dim = info.key_dim, job.value_dim = info.value_dim, job.capacity = cache.state.capacity(),
+    job.window = info.window;
+    job.scale = scale, job.softcap = softcap, job.scratch = reinterpret_cast<float*>(scratch.data());
+    job.items = std::min(tile, static_cast<uint32_t>(queries.size()) - first);
+    uint32_t low = UINT32_MAX, high = 0;
+    for (uint32_t i = 0; i < job.items; ++i) {
+      const uint32_t position = queries[first + i].position;
+      job.q[i] = queries[first + i].q.data(), job.position[i] = position,
+      job.y[i] = &y[size_t{first + i} * info.value_dim];
+      low = std::min(low, info.window == 0 || position < info.window ? 0 : position - info.window + 1);
+      high = std::max(high, position);
+    }
+    const auto run = cache.shape.kv_type == KvType::f16 ? table.attend_f16 : table.attend_f32;
+    job.first_chunk = low / kAttentionChunk, job.end_chunk = high / kAttentionChunk + 1;
+    if (!split) {
+      run(job);
+      continue;
+    }
+    const uint32_t begin = job.first_chunk, chunks = job.end_chunk - begin;
+    for (uint32_t chunk = chunks; chunk-- > 0;) {   // in any order
+      job.first_chunk = begin + chunk, job.end_chunk = begin + chunk + 1;
+      job.record[0] = &records[size_t{chunk} * record];
+      run(job);
+    }
+    table.merge(records.data(), chunks, info.value_dim, job.y[0]);
+  }
+  return y;
+}
+
+struct Shape {
+  uint32_t key_dim, value_dim, window, positions;
+  KvType type;
+  float softcap;
+  double size;
+};
+
+// All ways of calling every kernel for queries at the last positions; gives what differs.
+std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
+  Random random(seed);
+  Cache cache({0, 2, shape.key_dim, shape.value_dim, shape.window}, shape.positions, 20, shape.type);
+  for (uint32_t first = 0; first < shape.positions; first += 20)
+    cache.append(first, std::min(20U, shape.positions - first), random, shape.size);
+  const float scale = static_cast<float>(1 / std::sqrt(double{static_cast<float>(shape.key_dim)}));
+  std::string wrong;
+  for (const uint32_t kv_head : {0U, 1U}) {
+    const std::vector<float> keys = cache.head(cache.keys, shape.key_dim, kv_head),
+                             values = cache.head(cache.values, shape.value_dim, kv_head);
+    const AttentionInput input = {shape.key_dim, shape.value_dim, shape.window, scale,
+                                  shape.softcap, keys.data(),     values.data()};
+    std::vector<Query> queries;
+    std::vector<float> expected;
+    for (uint32_t back = std::min(shape.positions, 11U); back-- > 0;) {
+      queries.push_back({random.normals(shape.key_dim, shape.size), shape.positions - 1 - back});
+      const std::vector<float> row = canonical_attention(input, queries.back().q.data(), queries.back().position);
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    for (const AttentionRow& row : attention_rows()) {
+      if ((row.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+      for (const uint32_t tile : {1U, 3U, 8U, 0U}) {
+        const std::string sentence = compare_floats(
+            expected,
+            kernel_outputs(cache, *row.table, kv_head, scale, shape.softcap, queries, std::max(tile, 1U), tile == 0));
+        if (!sentence.empty())
+          wrong += std::string("\n") + row.name + ", dims " + std::to_string(shape.key_dim) + " and " +
+                   std::to_string(shape.value_dim) + ", window " + std::to_string(shape.window) + ", " +
+                   std::to_string(shape.positions) + " positions, tile " + std::to_string(tile) + ": " + sentence;
+        ++*compared;
+      }
+    }
+  }
+  return wrong;
+}
+
+}   // namespace
+
+TEST_CASE("every attention kernel has the bits of the canonical order, whatever shares a call", "[cpu][attention]") {
+  constexpr KvType f16 = KvType::f16, f32 = KvType::f32;
+  const Shape shapes[] = {
+      {64, 64, 0, 1, f16, 0, 1},      {64, 64, 0, 63, f16, 0, 1},    {64, 64, 0, 64, f32, 0, 2},
+      {64, 64, 0, 65, f16, 0, 3},     {1, 1, 0, 70, f32, 0, 1},      {7, 13, 0, 100, f16, 0, 1},
+      {13, 33, 0, 40, f32, 0, 1},     {128, 96, 0, 130, f16, 0, 1},  {16, 16, 0, 1023, f16, 0, 1},
+      {16, 16, 0, 1025, f16, 0, 1},   {16, 16, 0, 1030, f32, 0, 20}, {8, 8, 0, 2300, f16, 0, 3},
+      {16, 16, 1, 90, f16, 0, 1},     {16, 16, 64, 300, f16, 0, 1},  {16, 20, 65, 300, f32, 0, 1},
+      {16, 16, 100, 1100, f16, 0, 1}, {8, 8, 1100, 2200, f32, 0, 1}, {16, 16, 0, 150, f16, 30, 4},
+      {16, 16, 40, 150, f32, 50, 9},  {16, 16, 500, 90, f16, 0, 1},
+  };
+  std::string wrong;
+  uint32_t compared = 0;
+  for (size_t i = 0; i < std::size(shapes); ++i) wrong += check(shapes[i], 100 + i, &compared);
+  CHECK(compared >= std::size(shapes) * 8);
+  CHECK(wrong == "");
+}
+
+TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][attention]") {
+  Random random(7);
+  Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f32);
+  cache.append(0, 70, random, 1);
+  const std::vector<Query> queries = {{random.normals(16), 40}, {random.normals(16, 30), 65}};
+  const AttentionTable& table = *attention_rows()[0].table;
+  const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false);
+  const std::vector<float> huge(16, std::numeric_limits<float>::infinity()),
+      none(16, std::numeric_limits<float>::quiet_NaN());
+  for (uint32_t position = 66; position < 128; ++position)
+    cache.state.write_row(position, position % 3 == 0 ? none.data() : huge.data(),
+                          position % 2 == 0 ? huge.data() : none.data());
+  CHECK(compare_floats(before, kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false)) == "");
+}
+
+TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][attention][hostile]") {
+  Random random(8);
+  Cache cache({0, 1, 16, 16, 0}, 80, 80, KvType::f16);
+  cache.append(0, 80, random, 1);
+  std::vector<Query> queries;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    queries.push_back({random.normals(16), 79});
+    queries.back().q[3] = bad;
+  }
+  int numbers = 0;
+  for (const float value : kernel_outputs(cache, *attention_rows()[0].table, 0, 0.25F, 0, queries, 2, false))
+    numbers += std::isfinite(value);
+  CHECK(numbers == 0);
+}
+
+}   // namespace mote::test

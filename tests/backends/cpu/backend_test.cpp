@@ -1,0 +1,226 @@
+// The backend as a whole: the same bits for any lanes, batch cuts, kernels and history; its bytes; its statuses.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <string>
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/program.h"
+#include "tests/conformance/harness.h"
+#include "tests/conformance/weights.h"
+
+namespace mote::test {
+namespace {
+
+template <IsaBits instruction_sets>
+Result<Backend*> create_with(const BackendServices& services, Arena& arena) {
+  BackendServices limited = services;
+  limited.instruction_sets = instruction_sets;
+  return create_cpu_backend(limited, arena);
+}
+constexpr BackendEntry kScalar = {"cpu without instruction sets", create_with<0>};
+constexpr BackendEntry kBest = {"cpu", create_with<UINT32_MAX>};
+
+// A small model in one part: two layers, grouped heads, a window in the second, weights of several formats.
+Case small_model(uint32_t positions, KvType type, uint64_t seed) {
+  Random random(seed);
+  Case made;
+  made.name = "a small model";
+  made.kv_type = type;
+  TestPlan& plan = made.plan;
+  for (uint32_t i = 0; i < positions; ++i) made.tokens.push_back(static_cast<int32_t>(random.below(40)));
+  for (uint32_t i = 0; i < positions; ++i) made.wanted.push_back(i);
+  constexpr uint32_t d = 256, heads = 6, kv_heads = 2, dim = 24;
+  const auto linear = [&](Value x, uint32_t out, Format format) {
+    const Value y = plan.value(out, x.rows);
+    plan.step(Op::linear, {x}, y);
+    plan.matrix(format, out, x.columns, random_matrix(format, out, x.columns, random));
+    return y;
+  };
+  const auto norm = [&](Value x) {
+    const Value y = plan.value(x.columns, x.rows);
+    plan.step(Op::rms_norm, {x}, y).attributes.norm = {1e-5F};
+    plan.vector(random.normals(x.columns));
+    return y;
+  };
+  const auto two = [&](Op op, Value a, Value b) {
+    const Value y = plan.value(a.columns, a.rows);
+    plan.step(op, {a, b}, y).attributes.activate = {Activation::silu};
+    return y;
+  };
+  Value x = plan.value(d);
+  plan.step(Op::embed, {}, x);
+  plan.matrix(Format::q8_0, 40, d, random_matrix(Format::q8_0, 40, d, random, 1));
+  const Value angles = plan.value(16);
+  plan.step(Op::rope_angles, {}, angles).attributes.rope_angles = {nullptr, 16, 1.0};
+  plan.frequency({1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005});
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    const Value h = norm(x);
+    const auto rope = [&](Value v, uint32_t n) {
+      const Value y = plan.value(v.columns);
+      plan.step(Op::rope, {v, angles}, y).attributes.rope = {n, dim, 16, RopePairing::halves};
+      return y;
+    };
+    const Value q = rope(linear(h, heads * dim, Format::q4_k), heads),
+                k = rope(linear(h, kv_heads * dim, Format::q4_1), kv_heads);
+    const Value v = linear(h, kv_heads * dim, Format::q4_1), attended = plan.value(heads * dim);
+    const State state = plan.state({layer, kv_heads, dim, dim, layer == 0 ? 0U : 70U});
+    plan.step(Op::append, {k, v}).state = state;
+    Step& attention = plan.step(Op::attention, {q}, attended);
+    attention.state = state;
+    attention.attributes.attention = {heads, 0.2F, 0};
+    x = two(Op::add, x, linear(attended, d, Format::f16));
+    const Value h2 = norm(x);
+    x = two(Op::add, x,
+            linear(two(Op::gate, linear(h2, 512, Format::q6_k), linear(h2, 512, Format::q6_k)), d, Format::q5_0));
+  }
+  const Value last = plan.value(d, Dimension::outputs);
+  plan.step(Op::take_rows, {x}, last);
+  made.compared = linear(norm(last), 40, Format::q8_0);
+  return made;
+}
+
+std::vector<float> outputs(const BackendEntry& entry, const Case& made, const RunOptions& options) {
+  Rig rig(entry, made, options);
+  REQUIRE(rig.supported());
+  rig.run_all();
+  rig.check_memory();
+  return rig.output();
+}
+
+std::vector<uint32_t> cuts_of(uint32_t positions, uint32_t batch) {
+  std::vector<uint32_t> cuts;
+  for (; positions > 0; positions -= std::min(positions, batch)) cuts.push_back(std::min(positions, batch));
+  return cuts;
+}
+
+}   // namespace
+
+TEST_CASE("a model has the same bits for any lanes, any cut into batches and any instruction set",
+          "[cpu][determinism][threads]") {
+  for (const KvType type : {KvType::f16, KvType::f32}) {
+    const Case made = small_model(150, type, 11);
+    RunOptions whole;
+    whole.cuts = {150};
+    const std::vector<float> expected = outputs(kScalar, made, whole);
+    int finite = 0;
+    for (const float value : expected) finite += std::isfinite(value);
+    CHECK(finite == 150 * 40);
+    for (const BackendEntry& entry : {kScalar, kBest}) {
+      for (const uint32_t lanes : {1U, 2U, 3U, 8U}) {
+        for (const uint32_t batch : {1U, 7U, 64U, 150U}) {
+          RunOptions options;
+          options.lanes = lanes;
+          options.threads = lanes == 3 && batch != 1;
+          options.cuts = cuts_of(150, batch);
+          CAPTURE(entry.name, lanes, batch);
+          CHECK(compare_bits(expected, outputs(entry, made, options)) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a long sequence has the same bits whether chunks are split over lanes or not", "[cpu][determinism]") {
+  Case made = small_model(1100, KvType::f16, 12);
+  made.wanted = {1022, 1023, 1024, 1025, 1063, 1087, 1088, 1099};
+  RunOptions whole, single;
+  whole.cuts = {1100};
+  single.lanes = 3;
+  single.cuts = {1000};
+  for (int i = 0; i < 100; ++i) single.cuts.push_back(1);   // one row at a time across the border of a chunk
+  CHECK(compare_bits(outputs(kScalar, made, whole), outputs(kScalar, made, single)) == "");
+}
+
+TEST_CASE("rewinding to a border of a block and feeding again has the bits of a fresh start", "[cpu][determinism]") {
+  const Case made = small_model(140, KvType::f16, 13);
+  RunOptions options;
+  options.cuts = {140};
+  const std::vector<float> expected = outputs(kBest, made, options);
+  for (const uint32_t kept : {139U, 129U, 128U, 127U, 65U, 64U, 63U, 1U, 0U}) {
+    CAPTURE(kept);
+    Rig rig(kBest, made, options);
+    rig.run_batch(0, 140);
+    REQUIRE(rig.executor().truncate(kept).ok());
+    rig.forget_output();
+    rig.run_batch(kept, 140 - kept);
+    CHECK(compare_bits(std::vector<float>(expected.begin() + kept * 40, expected.end()), rig.output()) == "");
+  }
+}
+
+TEST_CASE("a ring that was overwritten refuses to go back, by name, and goes on", "[cpu][state]") {
+  const Case made = small_model(400, KvType::f16, 14);
+  RunOptions options;
+  options.cuts = cuts_of(400, 10);
+  Rig rig(kBest, made, options);
+  rig.run_all();
+  // Window 70, batches of 10: the ring has 128 positions, so 272 .. 399 are there.
+  const Status status = rig.executor().truncate(300);
+  CHECK(status.code() == Code::wrong_state);
+  CHECK(std::string(status.message()) ==
+        "layer 1 keeps positions from 272 on, which is too late to go on at position 300 with a window of 70");
+  CHECK(rig.executor().truncate(341).ok());
+  CHECK(rig.executor().truncate(0).ok());
+}
+
+TEST_CASE("the input of several linears is quantised once", "[cpu][fusion]") {
+  Random random(15);
+  Case made;
+  TestPlan& plan = made.plan;
+  made.tokens = {0, 0};
+  const Value x = plan.input(256, random.normals(512)), y = plan.input(256, random.normals(512));
+  const auto linear = [&](Value from, Format format) {
+    plan.step(Op::linear, {from}, plan.value(8));
+    plan.matrix(format, 8, 256, random_matrix(format, 8, 256, random));
+  };
+  linear(x, Format::q4_0), linear(x, Format::q8_0), linear(x, Format::q6_k), linear(x, Format::f32),
+      linear(x, Format::q4_k);
+  linear(y, Format::q4_k), linear(x, Format::q4_k);
+  plan.step(Op::add, {x, y}, plan.value(256));
+  linear(x, Format::q4_k);
+  Plan view;
+  view.steps = plan.steps, view.values = plan.values, view.states = plan.states;
+  std::vector<PreparedStep> steps(plan.steps.size());
+  REQUIRE(prepare_steps({&view, 0, static_cast<uint32_t>(steps.size())}, kIsaBaseline, steps).ok());
+  std::vector<bool> reused;
+  for (const PreparedStep& step : steps) reused.push_back(step.input_quantized);
+  CHECK(reused == std::vector<bool>{false, true, false, false, true, false, false, false, true});
+}
+
+TEST_CASE("open says how its bytes divide", "[cpu][memory]") {
+  const Case made = small_model(10, KvType::f16, 16);
+  std::vector<Step> steps = made.plan.steps;
+  Plan plan;
+  plan.steps = steps, plan.values = made.plan.values, plan.states = made.plan.states;
+  Arena engine, session;
+  std::vector<std::byte> memory(4096);
+  Arena small(memory.data(), memory.size());
+  BackendServices services;
+  services.parallel.lanes = 2;
+  const Result<Backend*> backend = create_cpu_backend(services, small);
+  REQUIRE(backend.ok());
+  SessionShape shape;
+  shape.max_batch = 8, shape.max_outputs = 1, shape.context = 100, shape.kv_type = KvType::f16;
+  Footprint footprint;
+  const PlanPart part = {&plan, 0, static_cast<uint32_t>(steps.size())};
+  REQUIRE(backend.value()->open(part, nullptr, shape, ValueMemory(), session, &footprint).ok());
+  // Keys and values of 128 positions, 2 heads of 24, two bytes each; the second layer's ring has the same size here.
+  CHECK(footprint.state_bytes == 2 * 2 * 128 * 2 * 24 * 2);
+  CHECK(footprint.scratch_bytes > 2 * kLinearScratchBytes);
+  CHECK(session.used_bytes() > footprint.state_bytes + footprint.scratch_bytes);
+  CHECK(session.used_bytes() < footprint.state_bytes + footprint.scratch_bytes + 4096);
+}
+
+TEST_CASE("begin refuses what does not fit, with the limit", "[cpu][state]") {
+  const Case made = small_model(20, KvType::f16, 17);
+  RunOptions options;
+  options.cuts = {10, 10};
+  Rig rig(kBest, made, options);
+  CHECK(std::string(rig.executor().begin(0, 11).message()) == "a batch of 11 rows, the session was opened for 10");
+  CHECK(rig.executor().begin(15, 10).code() == Code::context_full);
+  CHECK(rig.executor().begin(5, 5).code() == Code::wrong_state);
+  rig.run_all();
+  CHECK(rig.output().size() == 20 * 40);
+}
+
+}   // namespace mote::test

@@ -1,0 +1,111 @@
+// What all kernels build on: 16 fused multiply-adds at once, half conversion, the choice of a row.
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <string>
+
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/elementwise/elementwise.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernel_base.h"
+#include "backends/cpu/linear/linear.h"
+#include "backends/cpu/norm/norm.h"
+#include "core/base/half.h"
+#include "tests/backends/cpu/canonical.h"
+#include "tests/conformance/random.h"
+
+namespace mote::test {
+namespace {
+
+// Numbers whose products and sums often lie half way between two floats, are subnormal, cancel, or overflow.
+float hard_number(Random& random) {
+  switch (random.below(6)) {
+    case 0:
+      return static_cast<float>(static_cast<int>(random.below(33)) - 16);
+    case 1:
+      return std::bit_cast<float>(static_cast<uint32_t>(random.next()));   // anything, NaN and infinities too
+    case 2:
+      return std::ldexp(static_cast<float>(1 + random.below(4096)), static_cast<int>(random.below(60)) - 150);
+    case 3:
+      return 1.0F + static_cast<float>(random.below(3)) * 0x1p-23F;
+    case 4:
+      return -std::ldexp(1.0F + static_cast<float>(random.below(3)) * 0x1p-12F,
+                         static_cast<int>(random.below(50)) - 25);
+    default:
+      return random.below(2) != 0 ? 0.0F : -0.0F;
+  }
+}
+
+template <class Row>
+std::string choices(std::span<const Row> rows) {
+  std::string wrong;
+  if (rows.empty() || rows[0].required != kIsaBaseline) wrong += "the first row requires something; ";
+  if (&choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), kIsaBaseline) != &rows[0])
+    wrong += "without instruction sets another row than the first; ";
+  for (IsaBits available = 0; available < 8; ++available) {
+    const Row& chosen = choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), available);
+    if ((chosen.required & ~available) != 0) wrong += std::string("an illegal instruction in ") + chosen.name + "; ";
+    for (const Row& row : rows)
+      if (&row > &chosen && (row.required & ~available) == 0)
+        wrong += std::string("not the last usable row: ") + row.name + "; ";
+  }
+  return wrong;
+}
+
+}   // namespace
+
+TEST_CASE("sixteen fused multiply-adds are those of libm, in ties, subnormals and infinities", "[cpu][base]") {
+  Random random(1);
+  std::vector<float> expected, found;
+  for (int round = 0; round < 40'000; ++round) {
+    float a[16], b[16], sum[16];
+    for (int i = 0; i < 16; ++i) {
+      a[i] = hard_number(random), b[i] = hard_number(random), sum[i] = hard_number(random);
+      expected.push_back(std::fma(a[i], b[i], sum[i]));
+    }
+    fma_lanes(sum, a, b);
+    found.insert(found.end(), sum, sum + 16);
+  }
+  CHECK(compare_floats(expected, found) == "");
+}
+
+TEST_CASE("the kernels' half conversion is that of core/base for every half", "[cpu][base]") {
+  std::vector<uint16_t> halves;
+  std::vector<float> expected, found(0x10000);
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    halves.push_back(static_cast<uint16_t>(bits));
+    expected.push_back(f16_to_f32(static_cast<uint16_t>(bits)));
+  }
+  halves_to_floats(halves.data(), 0x10000, found.data());
+  CHECK(compare_floats(expected, found) == "");
+}
+
+TEST_CASE("every table begins with the scalar row and never chooses one the processor cannot run", "[cpu][dispatch]") {
+  CHECK(choices(linear_rows()) == "");
+  CHECK(choices(attention_rows()) == "");
+  CHECK(choices(norm_rows()) == "");
+  CHECK(choices(elementwise_rows()) == "");
+}
+
+TEST_CASE("linear takes the scalar kernel of every format in the build when no instruction set is allowed",
+          "[cpu][dispatch]") {
+  for (const FormatInfo& info : format_table()) {
+    const Format format = static_cast<Format>(&info - format_table().data());
+    CAPTURE(info.name);
+    const LinearChoice choice = choose_linear(format, kIsaBaseline);
+    CHECK((choice.kernel != nullptr) == info.enabled);
+    CHECK(choice.kernel == linear_rows()[0].table->by_format[static_cast<size_t>(format)]);
+    CHECK(choice.unit == (info.block_values == 1 ? 0 : info.block_values));
+  }
+}
+
+TEST_CASE("each bit of the instruction sets stands for the feature of its name", "[cpu][dispatch]") {
+  CpuFeatures features;
+  CHECK(isa_bits(features) == kIsaBaseline);
+  features.avx2 = true;
+  CHECK(isa_bits(features) == kIsaAvx2);
+  features.fma = features.f16c = true;
+  CHECK(isa_bits(features) == kIsaHaswell);
+}
+
+}   // namespace mote::test

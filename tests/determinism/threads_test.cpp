@@ -1,0 +1,189 @@
+// Who runs the work makes no difference to its bits: other sessions beside it, the host's threads, a cancel on the way.
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <thread>
+
+#include "tests/api/kit.h"
+
+namespace mote::test {
+namespace {
+
+const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
+// Wide enough that the cpu backend shares out one row of it.
+const ToyOptions kWide{.n_layers = 1, .d_model = 256, .n_heads = 2, .n_kv_heads = 1, .d_ff = 256};
+
+// The logits of a prompt and of ten generated tokens.
+std::vector<float> whole_run(mote_model* model, uint64_t seed) {
+  const Session session(model, session_options(96, 16));
+  std::vector<float> all = logits_after(session, some_tokens(50, 300, seed));
+  for (int i = 0; i < 10; ++i) {
+    next(session);
+    const std::vector<float> row = step(session);
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  return all;
+}
+
+TEST_CASE("Two sessions that step at once give the bits of each alone", "[determinism][threads]") {
+  const char* backend = GENERATE("cpu", "reference");
+  const Engine engine(backend, 3);
+  const Model model(engine, toy_llama(kWide));
+  const std::vector<float> alone[2] = {whole_run(model, 1), whole_run(model, 2)};
+  std::vector<float> together[2][4];
+  std::thread threads[2];
+  for (size_t i = 0; i < 2; ++i)
+    threads[i] = std::thread([&, i] {
+      for (std::vector<float>& run : together[i]) run = whole_run(model, i + 1);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < 2; ++i)
+    for (const std::vector<float>& run : together[i]) CHECK(bit_difference(run, alone[i]) == "");
+}
+
+void backwards(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
+  ++*static_cast<std::atomic<uint32_t>*>(user);
+  for (uint32_t lane = lanes; lane-- > 0;) task(context, lane);
+}
+
+void on_threads(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
+  ++*static_cast<std::atomic<uint32_t>*>(user);
+  std::vector<std::thread> threads;
+  for (uint32_t lane = 0; lane < lanes; ++lane) threads.emplace_back([=] { task(context, lane); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[determinism][threads]") {
+  const char* backend = GENERATE("cpu", "reference");
+  std::vector<float> own;
+  {
+    const Engine engine(backend, 1);
+    const Model model(engine, toy_llama(kWide));
+    own = whole_run(model, 3);
+  }
+  for (const mote_parallel_for parallel_for : {backwards, on_threads})
+    for (const uint32_t lanes : {2u, 1u, 5u}) {
+      std::atomic<uint32_t> n_regions{0};
+      mote_engine_options options = engine_options(backend, lanes);
+      options.parallel_for = parallel_for;
+      options.parallel_for_user = &n_regions;
+      const Engine engine(options);
+      CHECK(mote_engine_threads(engine) == lanes);
+      const Model model(engine, toy_llama(kWide));
+      CAPTURE(backend, lanes);
+      CHECK(bit_difference(whole_run(model, 3), own) == "");
+      if (lanes > 1) CHECK(n_regions.load() > 20);
+      if (parallel_for == on_threads) break;   // starting threads for every region takes its time
+    }
+}
+
+// Raises the cancel flag of a session in the n-th parallel region.
+struct CancelAt {
+  std::atomic<int> left{0};
+  mote_session* session = nullptr;
+};
+void cancelling(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
+  auto& at = *static_cast<CancelAt*>(user);
+  if (at.left > 0 && --at.left == 0) mote_cancel(at.session);
+  for (uint32_t lane = 0; lane < lanes; ++lane) task(context, lane);
+}
+
+TEST_CASE("A cancel at any step keeps whole batches, and going on gives the bits of a cold run",
+          "[determinism][cancel]") {
+  const char* backend = GENERATE("cpu", "reference");
+  CancelAt at;
+  mote_engine_options engine_with = engine_options(backend, 2);
+  engine_with.parallel_for = cancelling;
+  engine_with.parallel_for_user = &at;
+  const Engine engine(engine_with);
+  const Model model(engine, toy_llama(kWide));
+  const mote_session_options options = session_options(64, 16);
+  const Tokens tokens = some_tokens(50, 300);
+  std::vector<float> cold;
+  int n_regions = 1 << 20;
+  {
+    const Session session(model, options);
+    at.left = n_regions;
+    cold = logits_after(session, tokens);
+    n_regions -= at.left;
+  }
+  REQUIRE(n_regions > 20);
+  for (int when = 1; when <= n_regions; ++when) {
+    const Session session(model, options);
+    at.session = session;
+    at.left = when;
+    size_t done = 0;
+    int n_cancelled = 0;
+    const Outcome said =
+        outcome([&](mote_error* error) { return mote_feed(session, tokens.data(), tokens.size(), &done, error); });
+    CAPTURE(backend, when, done);
+    if (said.status == MOTE_CANCELLED) {
+      ++n_cancelled;
+      CHECK(done % 16 == 0);
+      CHECK(history(session).size() == done);
+      feed(session, Tokens(tokens.begin() + static_cast<std::ptrdiff_t>(done), tokens.end()));
+    } else {
+      REQUIRE(said.status == MOTE_OK);
+    }
+    // In the last region of a call nothing is left to be stopped: the next call that runs is.
+    const mote_status stepped = mote_step(session, nullptr);
+    if (stepped == MOTE_CANCELLED) ++n_cancelled;
+    CHECK((stepped == MOTE_OK || stepped == MOTE_CANCELLED));
+    CHECK(bit_difference(step(session), cold) == "");
+    CHECK(history(session) == tokens);
+    feed(session, {1});
+    if (mote_step(session, nullptr) == MOTE_CANCELLED) ++n_cancelled;
+    CHECK(n_cancelled == 1);
+  }
+}
+
+TEST_CASE("A cancel before a call stops the next one that runs the model, once", "[determinism][cancel]") {
+  const Engine engine("cpu");
+  const Model model(engine, toy_llama(kSmall));
+  const Session session(model, session_options(64, 16));
+  mote_cancel(session);
+  feed(session, {5});   // runs nothing
+  const Outcome stopped = outcome([&](mote_error* error) { return mote_step(session, error); });
+  CHECK(stopped.status == MOTE_CANCELLED);
+  CHECK(contains(stopped.sentence, "cancelled"));
+  const std::vector<float> logits = step(session);
+  const Session other(model, session_options(64, 16));
+  CHECK(bit_difference(logits, logits_after(other, {5})) == "");
+  CHECK(history(session) == Tokens{5});
+}
+
+TEST_CASE("An answer that is cancelled goes on where it stopped", "[determinism][cancel]") {
+  CancelAt at;
+  mote_engine_options engine_with = engine_options("cpu", 2);
+  engine_with.parallel_for = cancelling;
+  engine_with.parallel_for_user = &at;
+  const Engine engine(engine_with);
+  const Model model(engine, toy_llama(kWide));
+  Tokens whole;
+  {
+    const Session session(model, session_options(64, 16));
+    feed(session, some_tokens(10, 300));
+    whole = generate(session, 12);
+  }
+  const Session session(model, session_options(64, 16));
+  at.session = session;
+  feed(session, some_tokens(10, 300));
+  Tokens tokens;
+  int n_cancelled = 0;
+  for (int call = 0; tokens.size() < 12; ++call) {
+    at.left = 1 + call % 37;
+    int32_t token = -1;
+    const mote_status status = mote_next(session, &token, nullptr);
+    if (status == MOTE_OK)
+      tokens.push_back(token);
+    else if (status == MOTE_CANCELLED)
+      ++n_cancelled;
+    REQUIRE((status == MOTE_OK || status == MOTE_CANCELLED));
+    REQUIRE(call < 1000);
+  }
+  CHECK(n_cancelled > 0);
+  CHECK(tokens == whole);
+}
+
+}   // namespace
+}   // namespace mote::test

@@ -1,0 +1,74 @@
+#include "tests/memory/heap_counter.h"
+
+#include <atomic>
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MOTE_SANITIZER_HEAP 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MOTE_SANITIZER_HEAP 1
+#endif
+#endif
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<uint64_t> calls{0};
+
+void count() {
+  if (counting.load(std::memory_order_relaxed)) calls.fetch_add(1, std::memory_order_relaxed);
+}
+
+}   // namespace
+
+#ifdef MOTE_SANITIZER_HEAP
+
+#include <sanitizer/allocator_interface.h>
+
+namespace {
+const int installed = __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) { count(); },
+                                                                [](const volatile void*) { count(); });
+}   // namespace
+
+#else
+
+// glibc's own names for its heap; the program's malloc, calloc ... stand before them.
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t n, size_t bytes);
+void* __libc_realloc(void* at, size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void* at);
+
+void* malloc(size_t bytes) { return count(), __libc_malloc(bytes); }
+void* calloc(size_t n, size_t bytes) { return count(), __libc_calloc(n, bytes); }
+void* realloc(void* at, size_t bytes) { return count(), __libc_realloc(at, bytes); }
+void* memalign(size_t alignment, size_t bytes) { return count(), __libc_memalign(alignment, bytes); }
+void* aligned_alloc(size_t alignment, size_t bytes) { return count(), __libc_memalign(alignment, bytes); }
+int posix_memalign(void** at, size_t alignment, size_t bytes) {
+  count();
+  *at = __libc_memalign(alignment, bytes);
+  return *at == nullptr ? 12 : 0;
+}
+void free(void* at) {
+  if (at != nullptr) count();
+  __libc_free(at);
+}
+}
+
+#endif
+
+namespace mote::test {
+
+void start_counting() {
+  calls.store(0);
+  counting.store(true);
+}
+
+uint64_t stop_counting() {
+  counting.store(false);
+  return calls.load();
+}
+
+}   // namespace mote::test
