@@ -22,7 +22,7 @@
 #include "tests/golden/opened_model.h"
 #include "tests/golden/sampler_cases.h"
 
-namespace mote::testing {
+namespace mote::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -284,11 +284,11 @@ int run(int argc, char** argv) {
 }
 
 }   // namespace
-}   // namespace mote::testing
+}   // namespace mote::test
 
 int main(int argc, char** argv) {
   try {
-    return mote::testing::run(argc, argv);
+    return mote::test::run(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "dump: " << error.what() << "\n";
     return 1;

@@ -8,7 +8,7 @@
 
 #include "core/mote.h"
 
-namespace mote::testing {
+namespace mote::test {
 
 class OpenedModel {
  public:
@@ -130,4 +130,4 @@ class OpenedModel {
   mutable mote_error error_ = {};
 };
 
-}   // namespace mote::testing
+}   // namespace mote::test
