@@ -63,15 +63,16 @@ build dev address,undefined dev
 build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
 thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
+first_cc=$CC first_cxx=$CXX
 if [ $has_clang = yes ]; then
-  export CC=clang-19 CXX=clang++-19
+  CC=clang-19 CXX=clang++-19
 else
   say "clang 19 is not to be had here: ${CXX:-c++} builds what clang would"
 fi
 build tsan thread tsan "$thread_folders"
 # Builds that others choose: the smallest (clang), and one backend with a few formats.
 build size '' size
-unset CC CXX
+CC=$first_cc CXX=$first_cxx
 build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
 
 # One run over the test lists of all builds, so that one summary counts everything.
