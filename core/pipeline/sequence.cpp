@@ -192,6 +192,7 @@ Status Sequence::rewind(size_t n_tokens) {
     return Status::error(Code::invalid_argument, "cannot rewind to {} tokens; the history has {}", n_tokens,
                          n_history_);
   n_history_ = static_cast<uint32_t>(n_tokens);
+  if (n_tokens <= options_.keep) n_dropped_ = 0;   // what is left stood there from the beginning
   const uint32_t n_run = n_history_ == 0 ? 0 : n_history_ - 1;
   if (n_run_ > n_run) truncate_to(n_run);
   has_logits_ = false;

@@ -185,5 +185,61 @@ TEST_CASE("An answer that is cancelled goes on where it stopped", "[determinism]
   CHECK(tokens == whole);
 }
 
+TEST_CASE("A slide that is cancelled on the way goes on where it stopped", "[determinism][cancel]") {
+  CancelAt at;
+  mote_engine_options engine_with = engine_options("cpu", 2);
+  engine_with.parallel_for = cancelling;
+  engine_with.parallel_for_user = &at;
+  const Engine engine(engine_with);
+  const Model model(engine, toy_llama(kWide));
+  mote_session_options options = session_options(24, 4);
+  options.on_full = MOTE_ON_FULL_SLIDE;
+  options.keep = 2;
+  Tokens whole;
+  {
+    const Session session(model, options);
+    feed(session, some_tokens(20, 300));
+    whole = generate(session, 60);
+  }
+  const Session session(model, options);
+  at.session = session;
+  feed(session, some_tokens(20, 300));
+  Tokens tokens;
+  int n_cancelled = 0;
+  for (int call = 0; tokens.size() < 60; ++call) {
+    at.left = 1 + call % 53;
+    int32_t token = -1;
+    const mote_status status = mote_next(session, &token, nullptr);
+    if (status == MOTE_OK) tokens.push_back(token);
+    if (status == MOTE_CANCELLED) ++n_cancelled;
+    REQUIRE((status == MOTE_OK || status == MOTE_CANCELLED));
+    REQUIRE(call < 3000);
+  }
+  at.left = 0;
+  CHECK(n_cancelled > 20);
+  CHECK(tokens == whole);
+}
+
+TEST_CASE("A receiver of logits may cancel", "[determinism][cancel]") {
+  const Engine engine("cpu");
+  const Model model(engine, toy_llama(kSmall));
+  mote_session_options options = session_options(64, 16);
+  options.max_output_rows = 4;
+  const Session session(model, options);
+  const auto cancel = [](void* user, size_t first, size_t, const float*, size_t) -> int32_t {
+    if (first == 4) mote_cancel(static_cast<mote_session*>(user));
+    return 0;
+  };
+  const Tokens tokens = some_tokens(20, 300);
+  size_t done = 0;
+  CHECK(mote_evaluate(session, tokens.data(), 20, cancel, static_cast<mote_session*>(session), &done, nullptr) ==
+        MOTE_CANCELLED);
+  CHECK(done == 8);
+  CHECK(history(session).size() == 8);
+  feed(session, Tokens(tokens.begin() + 8, tokens.end()));
+  const Session other(model, options);
+  CHECK(bit_difference(step(session), logits_after(other, tokens)) == "");
+}
+
 }   // namespace
 }   // namespace mote::test

@@ -24,7 +24,9 @@ void count() {
 
 #ifdef MOTE_SANITIZER_HEAP
 
-#include <sanitizer/allocator_interface.h>
+// Declared here: not every gcc brings the sanitizers' headers.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
+                                                         void (*free_hook)(const volatile void*));
 
 namespace {
 const int installed = __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t) { count(); },

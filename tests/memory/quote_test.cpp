@@ -220,5 +220,19 @@ TEST_CASE("The quotes grow with what they are for", "[memory][quote]") {
   CHECK(plain.state_bytes <= 2 * 128 * 2 * 32 * 2 + 4096);
 }
 
+TEST_CASE("The largest session that may be asked for has a quote that does not wrap", "[memory][quote]") {
+  const char* backend = GENERATE("cpu", "reference");
+  const Engine engine(backend, 4);
+  const Model model(engine, toy_llama());
+  mote_session_options options = session_options(1u << 24, 1u << 24);
+  options.max_output_rows = 1u << 24;
+  options.kv_type = MOTE_KV_F32;
+  const mote_quote quote = quote_session(model, options);
+  CHECK(quote_fault(quote) == "");
+  CHECK(quote.state_bytes >= (uint64_t{1} << 24) * 2 * 64 * 4);
+  CHECK(quote.activation_bytes >= (uint64_t{1} << 24) * 320 * 4);
+  CHECK(quote.history_bytes >= (uint64_t{1} << 24) * 4);
+}
+
 }   // namespace
 }   // namespace mote::test

@@ -1,0 +1,159 @@
+// The same model from memory, from a file mapped or copied, and from within a bigger file: the same bits, and quotes
+// that say what each takes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/api/kit.h"
+#include "tests/conformance/memory.h"
+
+namespace mote::test {
+namespace {
+
+// A file that goes away with it.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const Bytes& bytes) : path_(std::filesystem::temp_directory_path() / "mote_source_XXXXXX") {
+    const int descriptor = mkstemp(path_.data());
+    REQUIRE(descriptor >= 0);
+    REQUIRE(write(descriptor, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    close(descriptor);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
+struct Opened {
+  mote_quote quote{};
+  std::vector<float> logits;
+};
+
+// Quotes, opens in exactly that, and runs; `before_running` may do to the file what it likes.
+template <class Change>
+Opened open_and_run(mote_engine* engine, const mote_source& source, Change before_running) {
+  Opened opened;
+  mote_error error{};
+  opened.quote.struct_bytes = sizeof opened.quote;
+  must(mote_model_quote(engine, &source, nullptr, nullptr, &opened.quote, nullptr, &error), error);
+  const GuardedMemory memory(opened.quote.total_bytes, 64, Guard::pages, 0xFF);
+  mote_model* model = nullptr;
+  must(mote_model_open(engine, &source, nullptr, {memory.data(), memory.bytes()}, &model, &error), error);
+  before_running();
+  {
+    const Session session(model, session_options(16, 8));
+    opened.logits = logits_after(session, {1, 2, 3, 4, 5});
+  }
+  must(mote_model_close(model, &error), error);
+  return opened;
+}
+
+mote_source empty_source() {
+  mote_source source{};
+  source.struct_bytes = sizeof source;
+  return source;
+}
+
+TEST_CASE("A model from memory, mapped, copied or within another file gives the same bits", "[api][source]") {
+  const Engine engine("cpu");
+  const Bytes bytes = toy_llama().bytes();
+  const auto nothing = [] {};
+  const Opened memory = open_and_run(engine, source_of(bytes), nothing);
+  CHECK(memory.quote.file_bytes == bytes.size());
+  CHECK(memory.quote.packed_bytes < 4096);
+
+  const TemporaryFile file(bytes);
+  mote_source mapped = empty_source();
+  mapped.path = file.path();
+  const Opened map = open_and_run(engine, mapped, nothing);
+  CHECK(bit_difference(map.logits, memory.logits) == "");
+  CHECK(map.quote.total_bytes == memory.quote.total_bytes);
+
+  // A copy is counted, and does not care what becomes of the file.
+  mote_source copied = mapped;
+  copied.load = MOTE_LOAD_COPY;
+  const TemporaryFile changing(bytes);
+  copied.path = changing.path();
+  const Opened copy = open_and_run(engine, copied, [&] { REQUIRE(truncate(changing.path(), 100) == 0); });
+  CHECK(bit_difference(copy.logits, memory.logits) == "");
+  CHECK(copy.quote.file_bytes == 0);
+  CHECK(copy.quote.packed_bytes >= bytes.size());
+  CHECK(copy.quote.total_bytes - map.quote.total_bytes == (bytes.size() + 63) / 64 * 64);
+}
+
+TEST_CASE("A model within a bigger file is found by its offset and length, and the descriptor is not kept",
+          "[api][source]") {
+  const Engine engine("cpu");
+  const Bytes bytes = toy_llama().bytes();
+  const Opened memory = open_and_run(engine, source_of(bytes), [] {});
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{12289}}) {
+    Bytes bigger(offset, 0xAA);
+    bigger.insert(bigger.end(), bytes.begin(), bytes.end());
+    bigger.insert(bigger.end(), 1000, 0xBB);
+    const TemporaryFile file(bigger);
+    for (const int32_t load : {MOTE_LOAD_MAP, MOTE_LOAD_COPY})
+      for (const uint64_t length : {uint64_t{bytes.size()}, uint64_t{0}}) {
+        mote_source source = empty_source();
+        source.use_descriptor = 1;
+        source.descriptor = open(file.path(), O_RDONLY);
+        source.offset_bytes = offset;
+        source.length_bytes = length;
+        source.load = load;
+        REQUIRE(lseek(source.descriptor, 7, SEEK_SET) == 7);
+        const Opened opened = open_and_run(engine, source, [&] {
+          CHECK(lseek(source.descriptor, 0, SEEK_CUR) == 7);   // its position is the host's
+          CHECK(close(source.descriptor) == 0);
+        });
+        CAPTURE(offset, load, length);
+        CHECK(bit_difference(opened.logits, memory.logits) == "");
+      }
+  }
+}
+
+TEST_CASE("A range beyond its file is refused", "[api][source]") {
+  const Engine engine("cpu");
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  const TemporaryFile file(bytes);
+  mote_source source = empty_source();
+  source.use_descriptor = 1;
+  source.descriptor = open(file.path(), O_RDONLY);
+  mote_model* model = nullptr;
+  const uint64_t kRanges[][2] = {
+      {bytes.size() + 1, 0}, {0, bytes.size() + 1}, {1, bytes.size()}, {UINT64_MAX, 2}, {2, UINT64_MAX - 1}};
+  for (const auto& [offset, length] : kRanges) {
+    source.offset_bytes = offset;
+    source.length_bytes = length;
+    const Outcome refused =
+        outcome([&](mote_error* e) { return mote_model_open(engine, &source, nullptr, {}, &model, e); });
+    CAPTURE(offset, length, refused.sentence);
+    CHECK(refused.status == MOTE_IO);
+  }
+  close(source.descriptor);
+}
+
+TEST_CASE("A file cut anywhere is refused with a sentence", "[api][source]") {
+  const Engine engine("cpu");
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  mote_model* model = nullptr;
+  uint32_t n_wrong = 0;
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 37) {
+    const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const mote_source source = source_of(cut);
+    const Outcome refused =
+        outcome([&](mote_error* e) { return mote_model_open(engine, &source, nullptr, {}, &model, e); });
+    if (size == 0 ? refused.status == MOTE_OK : refused.status != MOTE_BAD_MODEL) ++n_wrong;
+    if (refused.sentence.empty()) ++n_wrong;
+  }
+  CHECK(n_wrong == 0);
+}
+
+}   // namespace
+}   // namespace mote::test

@@ -1,0 +1,67 @@
+"""Damaged models: each is refused with a sentence or runs; none crashes, hangs or asks for absurd memory.
+
+    mutants_test.py LOAD_MANY bpe|spm COUNT SEED
+
+Makes COUNT mutants of a small model (mutants.py) and lets LOAD_MANY (load_many.cpp) open and use each. A mutant that is
+wrong on its face must be refused, one that is harmless must be accepted.
+"""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def read_manifest(folder):
+    with open(os.path.join(folder, "manifest.jsonl"), encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def outcomes_of(load_many, folder, names):
+    """name -> (outcome, what was said). Goes on behind a mutant that ended the program."""
+    outcomes, first = {}, 0
+    while first < len(names):
+        run = subprocess.run([load_many, folder, str(first)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        lines = run.stdout.decode("utf-8", "replace").splitlines()
+        for name, said in zip(lines[0::2], lines[1::2]):
+            outcome, _, sentence = said.partition(" ")
+            outcomes[name] = (outcome, sentence)
+        first = names.index(lines[-1 if len(lines) % 2 else -2]) + 1 if lines else len(names)
+        if run.returncode != 0:
+            what = "hung" if run.returncode == -14 else f"ended the program with {run.returncode}"
+            tail = run.stderr.decode("utf-8", "replace")[-2000:]
+            outcomes[names[first - 1]] = ("crash", f"{what}: {lines[-1] if lines else ''}\n{tail}")
+        elif first < len(names):
+            raise SystemExit("the loader stopped early without a word")
+    return outcomes
+
+
+def main():
+    load_many, kind, count, seed = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        base = os.path.join(folder, "base.gguf")
+        subprocess.run([load_many, "--base", kind, base], check=True)
+        subprocess.run([sys.executable, "-B", os.path.join(HERE, "mutants.py"), base, folder, "--seed", seed,
+                        "--count", count], check=True, stdout=subprocess.DEVNULL)
+        mutants = read_manifest(folder)
+        names = [mutant["file"] for mutant in mutants]
+        with open(os.path.join(folder, "list"), "w", encoding="utf-8") as out:
+            out.write("".join(name + "\n" for name in names))
+        outcomes = outcomes_of(load_many, folder, names)
+    faults, counts = 0, collections.Counter()
+    for mutant in mutants:
+        outcome, said = outcomes[mutant["file"]]
+        counts[outcome] += 1
+        if outcome == "crash" or {mutant["expect"], outcome} in ({"reject", "accepted"}, {"accept", "rejected"}):
+            print(f"{mutant['file']} {mutant['class']}: {mutant['what']}: expected {mutant['expect']}, {outcome}: {said}")
+            faults += 1
+    print(dict(counts), "of", len(mutants))
+    # A loader that refuses everything would pass the rest.
+    return 1 if faults or not counts["accepted"] or not counts["rejected"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

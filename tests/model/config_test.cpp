@@ -1,0 +1,299 @@
+// Metadata and tensors that are missing, mistyped, inconsistent or absurd: one sentence that names the key or tensor,
+// what was found and what is allowed. The quote says the same as the opening.
+#include <catch2/catch_test_macros.hpp>
+#include <functional>
+
+#include "tests/api/kit.h"
+#include "tests/support/toy_weights.h"
+
+namespace mote::test {
+namespace {
+
+struct Wrong {
+  std::string what;
+  std::function<void(GgufBuilder&)> change;
+  std::vector<std::string> names;   // what the sentence must hold
+  mote_status status = MOTE_BAD_MODEL;
+};
+
+Outcome open(mote_engine* engine, const Bytes& bytes) {
+  const mote_source source = source_of(bytes);
+  mote_model* model = nullptr;
+  const Outcome said = outcome([&](mote_error* e) { return mote_model_open(engine, &source, nullptr, {}, &model, e); });
+  mote_model_close(model, nullptr);
+  return said;
+}
+
+Outcome quote(mote_engine* engine, const Bytes& bytes) {
+  const mote_source source = source_of(bytes);
+  const mote_session_options options = session_options(16, 4);
+  mote_quote model{}, session{};
+  model.struct_bytes = session.struct_bytes = sizeof model;
+  return outcome(
+      [&](mote_error* e) { return mote_model_quote(engine, &source, nullptr, &options, &model, &session, e); });
+}
+
+void check_wrong(const std::vector<Wrong>& table, const ToyOptions& toy = {}) {
+  const Engine engine("reference");
+  for (const Wrong& wrong : table) {
+    GgufBuilder file = toy_llama(toy);
+    wrong.change(file);
+    const Bytes bytes = file.bytes();
+    const Outcome opened = open(engine, bytes), quoted = quote(engine, bytes);
+    CAPTURE(wrong.what, opened.sentence);
+    CHECK(opened.status == wrong.status);
+    CHECK(quoted.status == wrong.status);
+    CHECK(quoted.sentence == opened.sentence);
+    for (const std::string& name : wrong.names) {
+      CAPTURE(name);
+      CHECK(contains(opened.sentence, name));
+    }
+    CHECK(!contains(opened.sentence, "\n"));
+  }
+}
+
+// A key taken away, and given types that it must not have.
+std::vector<Wrong> without_and_mistyped(const std::string& key) {
+  return {
+      {key + " missing", [=](GgufBuilder& f) { f.remove(key); }, {key}},
+      {key + " as text", [=](GgufBuilder& f) { f.set_string(key, "seven"); }, {key, "string"}},
+      {key + " as texts", [=](GgufBuilder& f) { f.set_strings(key, {"a", "b"}); }, {key}},
+      {key + " as bool", [=](GgufBuilder& f) { f.set_bool(key, true); }, {key, "bool"}},
+  };
+}
+
+Wrong count_of(const std::string& key, uint32_t value, std::vector<std::string> names) {
+  names.push_back(key);
+  names.push_back(std::to_string(value));
+  return {key + " " + std::to_string(value), [=](GgufBuilder& f) { f.set_u32(key, value); }, std::move(names)};
+}
+
+Wrong real_of(const std::string& key, float value, std::vector<std::string> names) {
+  names.push_back(key);
+  return {key + " " + std::to_string(value), [=](GgufBuilder& f) { f.set_f32(key, value); }, std::move(names)};
+}
+
+TEST_CASE("Required keys that are missing or of another type are named", "[model][config]") {
+  for (const char* key :
+       {"llama.block_count", "llama.embedding_length", "llama.context_length", "llama.feed_forward_length",
+        "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"})
+    check_wrong(without_and_mistyped(key));
+}
+
+TEST_CASE("An architecture that is missing, mistyped or not built in is named", "[model][config]") {
+  const std::string key = "general.architecture";
+  const auto named = [&](const std::string& name) { return [=](GgufBuilder& f) { f.set_string(key, name); }; };
+  check_wrong({
+      {"missing", [=](GgufBuilder& f) { f.remove(key); }, {key}},
+      {"a number", [=](GgufBuilder& f) { f.set_u32(key, 3); }, {key, "string"}},
+      {"another", named("mamba"), {key + " is mamba", "llama"}, MOTE_UNSUPPORTED},
+      {"long", named(std::string(3000, 'x')), {key}, MOTE_UNSUPPORTED},
+      {"empty", named(""), {key}, MOTE_UNSUPPORTED},
+  });
+}
+
+TEST_CASE("Counts outside of what is allowed are named with what is", "[model][config]") {
+  const auto set = [](const char* key, uint32_t value) { return [=](GgufBuilder& f) { f.set_u32(key, value); }; };
+  check_wrong({
+      count_of("llama.block_count", 0, {"1 to 4096"}),
+      count_of("llama.block_count", 4097, {"1 to 4096"}),
+      count_of("llama.block_count", UINT32_MAX, {}),
+      count_of("llama.embedding_length", 0, {"1 to 1048576"}),
+      count_of("llama.embedding_length", (1u << 20) + 1, {"1 to 1048576"}),
+      count_of("llama.context_length", 0, {"1 to 16777216"}),
+      count_of("llama.context_length", UINT32_MAX, {}),
+      count_of("llama.feed_forward_length", 0, {}),
+      count_of("llama.feed_forward_length", UINT32_MAX, {}),
+      count_of("llama.attention.head_count", 0, {"1 to 4096"}),
+      count_of("llama.attention.head_count", 4097, {"1 to 4096"}),
+      count_of("llama.attention.head_count_kv", 0, {}),
+      count_of("llama.attention.head_count_kv", 3, {"must divide"}),
+      count_of("llama.attention.head_count_kv", 8, {"must divide"}),
+      count_of("llama.attention.key_length", 0, {}),
+      count_of("llama.attention.key_length", UINT32_MAX, {}),
+      count_of("llama.attention.value_length", 0, {}),
+      count_of("llama.rope.dimension_count", 0, {"2 to 16"}),
+      count_of("llama.rope.dimension_count", 1, {"2 to 16"}),
+      count_of("llama.rope.dimension_count", 17, {"2 to 16"}),
+      count_of("llama.vocab_size", 319, {"token_embd.weight has 320 rows"}),
+      count_of("llama.vocab_size", 0, {}),
+      {"odd rotation", set("llama.rope.dimension_count", 7), {"rope.dimension_count is 7", "even"}},
+      {"negative", [](GgufBuilder& f) { f.set("llama.block_count", Type::int32, int32_t{-2}); }, {"block_count", "-2"}},
+      {"huge",
+       [](GgufBuilder& f) { f.set("llama.block_count", Type::uint64, uint64_t{1} << 60); },
+       {"block_count", "1152921504606846976"}},
+      {"a real", [](GgufBuilder& f) { f.set_f32("llama.block_count", 2); }, {"llama.block_count"}},
+      {"3 heads",
+       [](GgufBuilder& f) { f.set_u32("llama.attention.head_count", 3), f.remove("llama.attention.head_count_kv"); },
+       {"embedding_length 64", "head_count 3"}},
+      {"many wide heads", set("llama.attention.key_length", 1u << 19), {"heads of 524288 values"}},
+      {"experts", set("llama.expert_count", 8), {"llama.expert_count is 8"}, MOTE_UNSUPPORTED},
+  });
+}
+
+TEST_CASE("Real numbers outside of what is allowed are named with what is", "[model][config]") {
+  const float nan = __builtin_nanf(""), infinity = __builtin_inff();
+  const std::string epsilon = "llama.attention.layer_norm_rms_epsilon", base = "llama.rope.freq_base";
+  check_wrong({
+      real_of(epsilon, -1e-5f, {"0 to 1"}),
+      real_of(epsilon, 2, {"0 to 1"}),
+      real_of(epsilon, nan, {}),
+      real_of(epsilon, infinity, {}),
+      real_of(base, 0, {"1 to"}),
+      real_of(base, -10000, {"1 to"}),
+      real_of(base, nan, {}),
+      real_of(base, infinity, {}),
+      {"base as text", [=](GgufBuilder& f) { f.set_string(base, "10000"); }, {base, "string"}},
+      {"base of f64", [=](GgufBuilder& f) { f.set(base, Type::float64, 1e300); }, {base}},
+  });
+}
+
+TEST_CASE("Settings of rope scaling that cannot be are named", "[model][config]") {
+  const auto scaled = [](const char* type) { return ToyOptions{.rope_scaling = type, .original_context = 128}; };
+  const std::string scaling = "llama.rope.scaling.";
+  const float nan = __builtin_nanf("");
+  for (const char* type : {"linear", "yarn"})
+    check_wrong(
+        {real_of(scaling + "factor", 0, {}), real_of(scaling + "factor", -4, {}), real_of(scaling + "factor", nan, {})},
+        scaled(type));
+  check_wrong({count_of(scaling + "original_context_length", 0, {}), real_of(scaling + "yarn_beta_fast", 0, {}),
+               real_of(scaling + "yarn_beta_slow", nan, {}), real_of(scaling + "attn_factor", 0, {})},
+              scaled("yarn"));
+  check_wrong({
+      {"another type",
+       [=](GgufBuilder& f) { f.set_string(scaling + "type", "longrope"); },
+       {"rope.scaling.type is longrope", "none, linear and yarn"},
+       MOTE_UNSUPPORTED},
+      {"a number", [=](GgufBuilder& f) { f.set_u32(scaling + "type", 1); }, {scaling + "type", "string"}},
+  });
+}
+
+TEST_CASE("Lists of a setting for each layer have an element for each layer", "[model][config]") {
+  const std::pair<std::string, int32_t> kKeys[] = {
+      {"llama.attention.head_count", 4}, {"llama.attention.head_count_kv", 2}, {"llama.feed_forward_length", 96}};
+  for (const auto& [key, right] : kKeys) {
+    const auto list = [&](std::vector<int32_t> values) {
+      return [=, k = key](GgufBuilder& f) { f.set_array(k, Type::int32, values); };
+    };
+    check_wrong({
+        {"short", list({right}), {key, "1", "2"}},
+        {"long", list({right, right, right}), {key, "3", "2"}},
+        {"empty", list({}), {key}},
+        {"zero in layer 1", list({right, 0}), {key, "0"}},
+        {"negative in layer 1", list({right, -1}), {key, "-1"}},
+        {"texts", [k = key](GgufBuilder& f) { f.set_strings(k, {"2", "2"}); }, {key}},
+    });
+  }
+}
+
+TEST_CASE("Every tensor that is missing is named", "[model][config]") {
+  std::vector<Wrong> table;
+  for (const GgufBuilder::TensorPart& part : toy_llama().parts) {
+    const std::string name = part.name;
+    if (name == "output.weight") continue;   // then the embedding is the output
+    table.push_back({name, [=](GgufBuilder& f) { f.remove_tensor(name); }, {"tensor " + name + " is missing"}});
+  }
+  CHECK(table.size() == 2 + 2 * 9);
+  table.push_back({"one layer more than there are",
+                   [](GgufBuilder& f) { f.set_u32("llama.block_count", 3); },
+                   {"tensor blk.2.attn_norm.weight is missing"}});
+  check_wrong(table);
+}
+
+TEST_CASE("Every tensor of another shape is named with both shapes", "[model][config]") {
+  std::vector<Wrong> table;
+  for (const GgufBuilder::TensorPart& part : toy_llama().parts) {
+    const std::string name = part.name;
+    const uint64_t columns = part.dimensions[0];
+    table.push_back({name + ", a column less",
+                     [=](GgufBuilder& f) {
+                       GgufBuilder::TensorPart& changed = f.tensor(name);
+                       changed.dimensions[0] = columns - 1;
+                       changed.data.resize(changed.data.size() / columns * (columns - 1));
+                     },
+                     {name, std::to_string(columns - 1), std::to_string(columns)}});
+    table.push_back({name + ", twice",
+                     [=](GgufBuilder& f) {
+                       GgufBuilder::TensorPart& changed = f.tensor(name);
+                       while (changed.dimensions.size() < 2) changed.dimensions.push_back(1);
+                       changed.dimensions.push_back(2);
+                       const Bytes once = changed.data;
+                       changed.data.insert(changed.data.end(), once.begin(), once.end());
+                     },
+                     {name, "2"}});
+  }
+  check_wrong(table);
+}
+
+TEST_CASE("Biases and factors of another length, and factors that cannot be, are named", "[model][config]") {
+  const auto with = [](const char* name, std::vector<float> values) {
+    return
+        [=](GgufBuilder& f) { f.add_tensor(name, Format::f32, {values.size()}, float_weights(Format::f32, values)); };
+  };
+  check_wrong({
+      {"bias", with("blk.1.attn_q.bias", std::vector<float>(63, 0.5f)), {"blk.1.attn_q.bias", "63", "64"}},
+      {"ffn bias", with("blk.0.ffn_down.bias", std::vector<float>(65, 0.5f)), {"blk.0.ffn_down.bias", "65", "64"}},
+      {"factors", with("rope_freqs.weight", std::vector<float>(7, 1.0f)), {"rope_freqs.weight", "7", "8"}},
+  });
+  // Their values are read when the model opens, not by a quote.
+  const Engine engine("reference");
+  for (const float value : {0.0f, -1.0f, __builtin_nanf(""), __builtin_inff()}) {
+    GgufBuilder file = toy_llama();
+    std::vector<float> factors(8, 1.0f);
+    factors[3] = value;
+    with("rope_freqs.weight", factors)(file);
+    const Outcome said = open(engine, file.bytes());
+    CAPTURE(said.sentence);
+    CHECK(said.status == MOTE_BAD_MODEL);
+    CHECK(contains(said.sentence, "rope_freqs.weight"));
+    CHECK(contains(said.sentence, "at 3"));
+  }
+}
+
+TEST_CASE("Vocabularies of different sizes are named with both", "[model][config]") {
+  const auto row_less = [](GgufBuilder& f) {
+    f.remove("llama.vocab_size");
+    for (const char* name : {"token_embd.weight", "output.weight"}) {
+      f.tensor(name).dimensions[1] = 319;
+      f.tensor(name).data.resize(319 * 64 * 4);
+    }
+  };
+  check_wrong({{"a row less", row_less, {"tokenizer.ggml.tokens has 320", "token_embd.weight has 319 rows"}}});
+}
+
+TEST_CASE("Rows that are no whole number of blocks are named with both numbers", "[model][config]") {
+  const auto broken = [](GgufBuilder& f) {
+    GgufBuilder::TensorPart& part = f.tensor("blk.0.ffn_down.weight");
+    part.type = 8;
+    part.dimensions = {33, 64};
+    part.data.resize(64 * 2 * 34);
+  };
+  check_wrong({{"q8_0 on 33 columns", broken, {"blk.0.ffn_down.weight", "33", "32"}}});
+}
+
+TEST_CASE("Settings that may be left out have their defaults", "[model][config]") {
+  const Engine engine("reference");
+  const auto logits = [&](const GgufBuilder& file) {
+    const Model model(engine, file);
+    const Session session(model, session_options(16, 8));
+    return logits_after(session, {5, 6, 7, 8, 9});
+  };
+  const std::vector<float> expected = logits(toy_llama({.n_kv_heads = 4}));
+  for (const char* key : {"llama.attention.head_count_kv", "llama.rope.freq_base", "llama.vocab_size"}) {
+    GgufBuilder file = toy_llama({.n_kv_heads = 4});
+    file.remove(key);
+    CAPTURE(key);
+    CHECK(bit_difference(logits(file), expected) == "");
+  }
+  // Any integer type that holds the number serves, and a list that says the same for every layer.
+  GgufBuilder file = toy_llama({.n_kv_heads = 4});
+  file.set("llama.block_count", Type::uint64, uint64_t{2});
+  file.set("llama.context_length", Type::int16, int16_t{512});
+  file.set("llama.rope.freq_base", Type::float64, 10000.0);
+  file.set_array("llama.attention.head_count", Type::int32, std::vector<int32_t>{4, 4});
+  file.set_array("llama.feed_forward_length", Type::uint8, std::vector<uint8_t>{96, 96});
+  CHECK(bit_difference(logits(file), expected) == "");
+}
+
+}   // namespace
+}   // namespace mote::test

@@ -1,0 +1,168 @@
+// The plan builder checks shapes as steps are added, keeps the first contradiction, and counts what it would store.
+#include "core/ops/plan_builder.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace mote {
+namespace {
+
+const float kData[64] = {};
+
+Matrix matrix(uint32_t rows, uint32_t columns, std::string_view name = "w") {
+  return {nullptr, rows, columns, Format::f32, name};
+}
+Vector vector(uint32_t count) { return {kData, count}; }
+RopeSettings rope(uint32_t n_rotated, uint32_t number = 0) {
+  return {{nullptr, n_rotated, 1}, RopePairing::neighbours, number};
+}
+
+// A small whole plan: one layer of attention and its result.
+Status build_small(PlanBuilder& b) {
+  Value x = b.embed(matrix(100, 32, "embedding"));
+  b.enter_layer(0);
+  const Value h = b.rms_norm(x, vector(32), 1e-5f);
+  const Value q = b.rope(b.linear(h, matrix(64, 32)), 16, rope(16));
+  const Value k = b.rope(b.linear(h, matrix(32, 32)), 16, rope(16));
+  const Value v = b.linear(h, matrix(32, 32));
+  const State past = b.append(b.kv_state(2, 16, 16), k, v);
+  x = b.add(x, b.linear(b.causal_attention(q, past, {4, 0.25f, 0}), matrix(32, 64)));
+  b.leave_layers();
+  return b.logits(b.linear(b.rms_norm(b.take_wanted_rows(x), vector(32), 1e-5f), matrix(100, 32)));
+}
+
+TEST_CASE("A builder without storage counts what one with storage writes", "[ops][plan]") {
+  PlanBuilder counter;
+  REQUIRE(build_small(counter).ok());
+  const PlanBuilder::Counts counts = counter.counts();
+  CHECK(counts.states == 1);
+  std::vector<Step> steps(counts.steps);
+  std::vector<ValueInfo> values(counts.values);
+  std::vector<StateInfo> states(counts.states);
+  PlanBuilder builder(steps, values, states);
+  REQUIRE(build_small(builder).ok());
+  const Result<Plan> plan = builder.finish();
+  REQUIRE(plan.ok());
+  CHECK(plan.value().steps.size() == counts.steps);
+  CHECK(plan.value().values.size() == counts.values);
+  CHECK(plan.value().logits.rows == Dimension::outputs);
+  CHECK(plan.value().logits.columns == 100);
+  CHECK(plan.value().states[0].layer == 0);
+  // Every Value is made before it is read, and lives as long as it is read.
+  for (uint32_t i = 0; i < steps.size(); ++i) {
+    for (const Value& input : steps[i].inputs) {
+      if (!input.exists()) continue;
+      REQUIRE(values[input.id].first_step < i);
+      REQUIRE(values[input.id].last_step >= i);
+    }
+    if (steps[i].output.exists()) REQUIRE(values[steps[i].output.id].first_step == i);
+    REQUIRE(steps[i].inputs[0].exists() == (op_info(steps[i].op).n_inputs > 0));
+  }
+  CHECK(values[plan.value().logits.id].last_step == UINT32_MAX);
+}
+
+TEST_CASE("Queries and keys share the angles of one setting", "[ops][plan]") {
+  const auto count_angles = [](uint32_t second) {
+    std::vector<Step> steps(16);
+    std::vector<ValueInfo> values(16);
+    PlanBuilder b(steps, values, {});
+    const Value x = b.embed(matrix(10, 32));
+    b.rope(x, 16, rope(16, 0));
+    b.rope(x, 16, rope(16, second));
+    size_t n = 0;
+    for (uint32_t i = 0; i < b.counts().steps; ++i) n += steps[i].op == Op::rope_angles ? 1 : 0;
+    return n;
+  };
+  CHECK(count_angles(0) == 1);
+  CHECK(count_angles(1) == 2);
+}
+
+TEST_CASE("Storage that is too small is a status", "[ops][plan]") {
+  PlanBuilder counter;
+  REQUIRE(build_small(counter).ok());
+  const PlanBuilder::Counts counts = counter.counts();
+  for (uint32_t missing = 0; missing < 3; ++missing) {
+    std::vector<Step> steps(counts.steps - (missing == 0 ? 1 : 0));
+    std::vector<ValueInfo> values(counts.values - (missing == 1 ? 1 : 0));
+    std::vector<StateInfo> states(counts.states - (missing == 2 ? 1 : 0));
+    PlanBuilder builder(steps, values, states);
+    CAPTURE(missing);
+    CHECK(build_small(builder).code() == Code::out_of_memory);
+    CHECK(builder.finish().status().code() == Code::out_of_memory);
+  }
+}
+
+struct Contradiction {
+  const char* what;
+  std::function<void(PlanBuilder&, Value)> build;   // given an embedding of 32 columns
+  const char* sentence;                             // a part of it
+};
+
+TEST_CASE("Shapes that contradict each other are said in a sentence", "[ops][plan]") {
+  using B = PlanBuilder;
+  const Contradiction table[] = {
+      {"linear", [](B& b, Value x) { b.linear(x, matrix(8, 31, "blk.3.w")); },
+       "blk.3.w has rows of 31 values, its input has 32"},
+      {"bias", [](B& b, Value x) { b.linear(x, matrix(8, 32), vector(9)); },
+       "bias of tensor w has 9 values for 8 rows"},
+      {"rms_norm", [](B& b, Value x) { b.rms_norm(x, vector(33), 1); }, "33 weights for rows of 32"},
+      {"layer_norm", [](B& b, Value x) { b.layer_norm(x, vector(32), vector(31), 1); }, "31 biases"},
+      {"positions", [](B& b, Value x) { b.position_embed(x, matrix(8, 16, "positions")); }, "positions has rows of 16"},
+      {"rope beyond the head", [](B& b, Value x) { b.rope(x, 16, rope(18)); }, "18 dimensions of heads of 16"},
+      {"rope of odd heads", [](B& b, Value x) { b.rope(x, 15, rope(2)); }, "heads of 15"},
+      {"rope of no head", [](B& b, Value x) { b.rope(x, 0, rope(2)); }, "heads of 0"},
+      {"rope of odd turns", [](B& b, Value x) { b.rope(x, 16, rope(3)); }, "turns 3"},
+      {"append", [](B& b, Value x) { b.append(b.kv_state(3, 16, 16), x, x); }, "3 KV heads do not fit keys of 32"},
+      {"append of values", [](B& b, Value x) { b.append(b.kv_state(2, 16, 8), x, x); }, "values of 32"},
+      {"attention", [](B& b, Value x) { b.causal_attention(x, b.kv_state(2, 16, 16), {3, 1, 0}); },
+       "3 heads on 2 KV heads"},
+      {"queries", [](B& b, Value x) { b.causal_attention(x, b.kv_state(2, 16, 16), {4, 1, 0}); }, "queries of 32"},
+      {"no heads", [](B& b, Value x) { b.causal_attention(x, b.kv_state(0, 16, 16), {4, 1, 0}); }, "0 KV heads"},
+      {"add", [](B& b, Value x) { b.add(x, b.linear(x, matrix(31, 32))); }, "add is given rows of 32 and of 31"},
+      {"gate", [](B& b, Value x) { b.gate(x, b.linear(x, matrix(31, 32)), Activation::silu); }, "gate is given"},
+      {"add of other rows", [](B& b, Value x) { b.add(x, b.take_wanted_rows(x)); }, "add is given"},
+      {"take_rows twice", [](B& b, Value x) { b.take_wanted_rows(b.take_wanted_rows(x)); }, "taken already"},
+      {"logits of all rows", [](B& b, Value x) { CHECK(!b.logits(x).ok()); }, "for every token"},
+      {"logits of nothing", [](B& b, Value) { CHECK(!b.logits({}).ok()); }, "for every token"},
+  };
+  for (const Contradiction& wrong : table) {
+    for (const bool storing : {false, true}) {
+      std::vector<Step> steps(16);
+      std::vector<ValueInfo> values(16);
+      std::vector<StateInfo> states(4);
+      PlanBuilder counting, writing(steps, values, states);
+      PlanBuilder& b = storing ? writing : counting;
+      wrong.build(b, b.embed(matrix(10, 32)));
+      const std::string sentence(b.status().message());
+      CAPTURE(wrong.what, storing, sentence);
+      CHECK(b.status().code() == Code::bad_model);
+      CHECK(sentence.find(wrong.sentence) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("The first contradiction is kept, and nothing is added behind it", "[ops][plan]") {
+  PlanBuilder b;
+  const Value x = b.embed(matrix(10, 32));
+  b.linear(x, matrix(8, 31, "first"));
+  const uint32_t n_steps = b.counts().steps;
+  const Value y = b.linear(x, matrix(8, 30, "second"));
+  b.add(y, x);
+  b.causal_attention(y, {}, {0, 1, 0});
+  CHECK(b.counts().steps == n_steps);
+  CHECK(std::string(b.status().message()).find("first") != std::string::npos);
+  CHECK(!b.logits(y).ok());
+}
+
+TEST_CASE("More Values than there are numbers for them are a status", "[ops][plan]") {
+  PlanBuilder b;
+  Value x = b.embed(matrix(10, 32));
+  for (int i = 0; i < 70000 && b.status().ok(); ++i) x = b.scale(x, 2);
+  CHECK(b.status().code() == Code::bad_model);
+  CHECK(std::string(b.status().message()).find("65535 Values") != std::string::npos);
+}
+
+}   // namespace
+}   // namespace mote
