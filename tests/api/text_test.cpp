@@ -140,11 +140,11 @@ TEST_CASE("Chat prompts that cannot be are refused in a sentence", "[api][text]"
   CHECK(contains(ask("chatml", many.data(), many.size()).sentence, "257"));
 }
 
-TEST_CASE("A chat with long roles and many messages gets the working memory that it needs", "[api][text]") {
+TEST_CASE("A chat with many messages gets the working memory that it needs", "[api][text]") {
   const Engine engine("reference");
   const Model model(engine, toy_llama({.n_layers = 1}));
-  const std::string role(5000, 'r');
-  std::vector<mote_message> messages(100, {role.c_str(), "hello", 5});
+  const std::string content(5000, 'r');
+  std::vector<mote_message> messages(100, {"user", content.c_str(), content.size()});
   size_t n = 0;
   std::string text(600000, 0);
   REQUIRE(mote_chat_text(model, "chatml", messages.data(), messages.size(), 1, text.data(), text.size(), &n, nullptr) ==

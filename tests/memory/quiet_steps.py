@@ -13,12 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-# Threads wait for each other, look at the clock, and yield; that is all.
-<<<<<<< HEAD
+# Threads wait for each other, look at the clock, yield, and the pool asks whether it was forked off; that is all.
 ALLOWED = {"futex", "sched_yield", "clock_gettime", "getpid"}
-=======
-ALLOWED = {"futex", "sched_yield", "clock_gettime"}
->>>>>>> refs/heads/contracts
 SLACK_BYTES = 1 << 20
 
 
