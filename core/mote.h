@@ -304,7 +304,8 @@ typedef struct mote_session_options {
   uint64_t seed;   /* sampling depends on (seed, index of the token since the session began) only */
   const mote_sampler* samplers; /* the chain, at most 16 stages; none: greedy. Copied */
   size_t n_samplers;
-  const mote_logit_bias* logit_bias; /* at most 65,536, for the stage MOTE_SAMPLER_LOGIT_BIAS; copied */
+  const mote_logit_bias* logit_bias; /* at most 65,536, for the stage MOTE_SAMPLER_LOGIT_BIAS and no other;
+                                        copied */
   size_t n_logit_bias;
   const char* const* stops; /* generation by mote_text_next ends before any of these texts: at most 16,
                                of 1 to 1024 bytes each; copied */

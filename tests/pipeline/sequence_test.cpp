@@ -71,6 +71,17 @@ TEST_CASE("A feed is cut into batches and leaves its last token pending", "[pipe
   CHECK(f.backend.executor.runs.size() == 4);
 }
 
+TEST_CASE("A feed of one token takes the logits of the one before it away", "[pipeline][sequence]") {
+  Fixture f(32, 4);
+  REQUIRE(f.feed({1, 2}).ok());
+  REQUIRE(f.sequence->step().ok());
+  REQUIRE(!f.sequence->logits().empty());
+  REQUIRE(f.feed({3}).ok());   // runs nothing: 2 was stepped, 3 is pending
+  CHECK(f.sequence->logits().empty());
+  REQUIRE(f.sequence->step().ok());
+  CHECK(f.sequence->logits()[1] == 3);
+}
+
 TEST_CASE("What does not fit is refused before any work, with both counts", "[pipeline][sequence]") {
   const uint32_t context = GENERATE(range(1u, 41u));
   Fixture f(context, 4);
