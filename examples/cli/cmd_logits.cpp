@@ -1,4 +1,6 @@
 // mote logits: the logits after each of some tokens, float32 [n_tokens, n_vocab], computed and written in slices.
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "examples/cli/common.h"
@@ -51,6 +53,10 @@ void run(const Options& options) {
       static_cast<uint32_t>(std::clamp<uint64_t>(kSliceBytes / row_bytes, 1, session_options.max_batch));
   const Session session = open_session(opened, session_options);
 
+  struct stat model{}, output{};
+  if (stat(options.common.model.c_str(), &model) == 0 && stat(options.output.c_str(), &output) == 0 &&
+      model.st_dev == output.st_dev && model.st_ino == output.st_ino)
+    throw Failure{kWrongUsage, "-o: the output would take the model's place"};
   OutputFile file(options.output);
   file.write(npy_header(ids.size(), opened.info.n_vocab));
   Progress progress("logits");

@@ -24,6 +24,7 @@ struct Score {
   const int32_t* next = nullptr;   // next[i] is the token that follows row i of the current call
   double sum = 0, squares = 0;
   uint64_t count = 0;
+  bool finite = true;
   double mean() const { return sum / static_cast<double>(count); }
   double perplexity() const { return std::exp(mean()); }
   // Of the perplexity, from the spread of the tokens' values; not defined for a single one.
@@ -41,6 +42,10 @@ int32_t score_rows(void* user, size_t first, size_t rows, const float* logits, s
     double sum = 0;
     for (size_t i = 0; i < n_vocab; ++i) sum += std::exp(logits[i] - largest);
     const double value = largest + std::log(sum) - logits[score->next[first + row]];
+    if (!std::isfinite(value)) {
+      score->finite = false;
+      return 1;
+    }
     score->sum += value;
     score->squares += value * value;
     ++score->count;
@@ -54,7 +59,11 @@ void score_chunk(mote_session* session, const int32_t* ids, uint32_t context, Sc
   check(mote_rewind(session, 0, &error), error);
   check(mote_feed(session, ids, half, nullptr, &error), error);
   score->next = ids + half + 1;
-  check(mote_evaluate(session, ids + half, context - 1 - half, score_rows, score, nullptr, &error), error);
+  const mote_status status = mote_evaluate(session, ids + half, context - 1 - half, score_rows, score, nullptr, &error);
+  if (!score->finite)
+    throw Failure{kFailed, "the model gives logits that are not finite, after " + std::to_string(score->count) +
+                               " tokens scored"};
+  check(status, error);
 }
 
 nlohmann::ordered_json result_json(const Score& score, size_t chunks, uint32_t context) {

@@ -47,6 +47,7 @@ std::string follow_links(std::string path) {
 }   // namespace
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {
+  if (path.empty()) throw Failure{kWrongUsage, "the path of the output is empty"};
   if (const int standard = standard_descriptor(path); standard >= 0) {
     descriptor_ = fcntl(standard, F_DUPFD_CLOEXEC, 3);
     if (descriptor_ < 0) fail_with(path, "opened", errno);
@@ -54,12 +55,15 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
   }
   struct stat there{};
   const bool exists = stat(path.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT && errno != ENOTDIR) fail_with(path, "opened", errno);   // a loop of links, say
   if (exists && S_ISDIR(there.st_mode)) fail_with(path, "opened", EISDIR);
   if (exists && !S_ISREG(there.st_mode)) {
     descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (descriptor_ < 0) fail_with(path, "opened", errno);
     return;
   }
+  // A new file takes the old one's place, which asks the folder for leave; the file must give it too.
+  if (exists && (access(path.c_str(), W_OK) != 0 || (there.st_mode & 0222) == 0)) fail_with(path, "opened", EACCES);
   target_ = follow_links(path);
   open_temporary();
   if (exists) fchmod(descriptor_, there.st_mode & 07777);
