@@ -19,7 +19,7 @@ def find_model(name):
         folders.append(os.path.join(os.environ["MOTE_GOLDENS_DIR"], "models"))
     for folder in folders:
         if os.path.exists(os.path.join(folder, name)):
-            return os.path.join(folder, name)
+            return os.path.abspath(os.path.join(folder, name))
     return None
 
 
