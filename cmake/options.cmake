@@ -42,11 +42,15 @@ foreach(row IN LISTS mote_format_rows)
   list(APPEND MOTE_KNOWN_FORMATS ${name})
 endforeach()
 
+# "all" becomes the list of what is known, for the folders' own lists too.
+foreach(list IN ITEMS BACKENDS ARCHES FORMATS)
+  if(MOTE_${list} STREQUAL "all")
+    set(MOTE_${list} "${MOTE_KNOWN_${list}}")
+  endif()
+endforeach()
+
 function(mote_build_switches kind chosen known out)
   string(TOUPPER ${kind} prefix)
-  if(chosen STREQUAL "all")
-    set(chosen "${known}")
-  endif()
   foreach(name IN LISTS chosen)
     if(NOT name IN_LIST known)
       message(FATAL_ERROR "MOTE_${prefix}S names ${name}; known are: ${known}")

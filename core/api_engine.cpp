@@ -9,9 +9,14 @@
 
 namespace mote {
 
-static_assert(static_cast<int>(Code::backend_failed) == MOTE_BACKEND_FAILED &&
-              static_cast<int>(Code::busy) == MOTE_BUSY && static_cast<int>(Code::bad_model) == MOTE_BAD_MODEL &&
-              static_cast<int>(Code::cancelled) == MOTE_CANCELLED);
+constexpr bool same(Code code, mote_status status) { return static_cast<int>(code) == static_cast<int>(status); }
+static_assert(same(Code::ok, MOTE_OK) && same(Code::invalid_argument, MOTE_INVALID_ARGUMENT) &&
+              same(Code::io, MOTE_IO) && same(Code::bad_model, MOTE_BAD_MODEL) &&
+              same(Code::unsupported, MOTE_UNSUPPORTED) && same(Code::out_of_memory, MOTE_OUT_OF_MEMORY) &&
+              same(Code::buffer_too_small, MOTE_BUFFER_TOO_SMALL) && same(Code::context_full, MOTE_CONTEXT_FULL) &&
+              same(Code::cancelled, MOTE_CANCELLED) && same(Code::wrong_state, MOTE_WRONG_STATE) &&
+              same(Code::busy, MOTE_BUSY) && same(Code::not_finite, MOTE_NOT_FINITE) &&
+              same(Code::backend_failed, MOTE_BACKEND_FAILED));
 static_assert(sizeof(mote_error) == 256 && Status::kCapacity <= sizeof(mote_error{}.message));
 
 mote_status report(const Status& status, mote_error* error) {
@@ -76,6 +81,9 @@ class EngineOpening {
     if (options_.extra_backends == nullptr && options_.n_extra_backends != 0)
       return Status::error(Code::invalid_argument, "extra_backends is NULL with n_extra_backends {}",
                            options_.n_extra_backends);
+    for (size_t i = 0; i < options_.n_extra_backends; ++i)
+      if (options_.extra_backends[i] == nullptr)
+        return Status::error(Code::invalid_argument, "extra_backends[{}] is NULL", i);
     const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
     if (wanted != "auto" && wanted != "baseline")
       return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);
@@ -104,6 +112,7 @@ class EngineOpening {
   }
 
   mote_engine* engine() const { return engine_; }
+  uint32_t threads() const { return threads_; }
   uint64_t stack_bytes() const {
     return options_.parallel_for != nullptr || threads_ < 2 ? 0 : thread_pool_stack_bytes(pool_options());
   }
@@ -234,6 +243,7 @@ Status open_engine(const mote_engine_options* given, const mote_memory& memory, 
   quiet.log = nullptr;
   EngineOpening measuring(quiet);
   MOTE_RETURN_IF_ERROR(measuring.check_options());
+  options.threads = measuring.threads();   // asked of the machine once
   Arena sizes;
   MOTE_RETURN_IF_ERROR(measuring.layout(sizes));
   MOTE_ASSIGN_OR_RETURN(const Memory obtained, obtain_memory(memory, sizes.used_bytes(), "the engine"));

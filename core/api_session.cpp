@@ -23,6 +23,12 @@ Status check_lists(const mote_session_options& options) {
                          kMaxLogitBias);
   if (options.n_stops > kMaxStops)
     return Status::error(Code::invalid_argument, "n_stops is {}; at most {} are allowed", options.n_stops, kMaxStops);
+  bool uses_bias = options.n_logit_bias == 0;
+  for (const mote_sampler& sampler : list_of(options.samplers, options.n_samplers))
+    uses_bias |= sampler.kind == MOTE_SAMPLER_LOGIT_BIAS;
+  if (!uses_bias)
+    return Status::error(Code::invalid_argument, "logit_bias has {} entries, but no sampler is MOTE_SAMPLER_LOGIT_BIAS",
+                         options.n_logit_bias);
   const bool missing = (options.samplers == nullptr && options.n_samplers != 0) ||
                        (options.logit_bias == nullptr && options.n_logit_bias != 0) ||
                        (options.stops == nullptr && options.n_stops != 0);

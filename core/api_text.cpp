@@ -14,8 +14,9 @@ Status need_tokenizer(const mote_model* model) {
   return {};
 }
 
-Status check_output(const void* out, size_t capacity, const size_t* count, std::string_view what) {
+Status check_output(const void* out, size_t capacity, size_t* count, std::string_view what) {
   if (count == nullptr) return Status::error(Code::invalid_argument, "the count of {} is NULL", what);
+  *count = 0;
   if (out == nullptr && capacity != 0)
     return Status::error(Code::invalid_argument, "{} is NULL with a capacity of {}", what, capacity);
   return {};
@@ -31,8 +32,13 @@ Status finish_output(uint64_t needed, size_t capacity, size_t* count, std::strin
 // Runs `encode(scratch)` with the caller's scratch; where there is none, first without any, then with what it asks for.
 template <class Encode>
 Result<Encoded> with_scratch(const mote_memory& given, uint64_t most_bytes, Encode encode) {
-  if (given.data != nullptr)
-    return encode(std::span(static_cast<std::byte*>(given.data), static_cast<size_t>(given.bytes)));
+  if (given.data != nullptr) {
+    const Result<Encoded> encoded =
+        encode(std::span(static_cast<std::byte*>(given.data), static_cast<size_t>(given.bytes)));
+    if (encoded.ok() || encoded.status().code() != Code::buffer_too_small) return encoded;
+    return Status::error(Code::out_of_memory, "the scratch handed over has {} bytes; this text may need {}",
+                         given.bytes, most_bytes);
+  }
   const Result<Encoded> plain = encode(std::span<std::byte>());
   if (plain.ok() || plain.status().code() != Code::buffer_too_small) return plain;
   void* pages = allocate_pages(most_bytes);
@@ -102,7 +108,7 @@ Status read_conversation(const mote_model* model, const char* format, const mote
       return Status::error(Code::invalid_argument, "message {} has a role or content that is NULL", i);
     conversation->messages[i] = {message.role,
                                  {message.content == nullptr ? "" : message.content, message.content_bytes}};
-    conversation->text_bytes += message.content_bytes;
+    conversation->text_bytes += conversation->messages[i].role.size() + message.content_bytes;
   }
   conversation->count = n_messages;
   return {};
@@ -240,6 +246,11 @@ mote_status mote_chat_tokens(const mote_model* model, const char* format, const 
   return mote::report(mote::chat_tokens(model, format, messages, n_messages, add_generation_prompt != 0, scratch,
                                         tokens, capacity, n_tokens),
                       error);
+}
+
+uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes) {
+  return model == nullptr || model->tokenizer == nullptr ? 0
+                                                         : model->tokenizer->chat_scratch_bytes(n_messages, text_bytes);
 }
 
 const char* mote_chat_format_name(uint32_t index) {

@@ -5,9 +5,9 @@
  *   session   one conversation: its KV state, activations, sampler and token history. One thread at a time
  *
  * Conventions
- *   Every call returns a mote_status; MOTE_OK is 0. With an error argument that is not NULL, a failure also writes
- *   one sentence that names the thing, the place and the limit. No call aborts, prints, throws or keeps globals.
- *   An option struct starts with its own size and means the default wherever a field is zero:
+ *   Every call that can fail returns a mote_status; MOTE_OK is 0. With an error argument that is not NULL, a failure
+ * also writes one sentence that names the thing, the place and the limit. No call aborts, prints, throws or keeps
+ * globals. An option struct starts with its own size and means the default wherever a field is zero:
  *       mote_session_options options = {sizeof options};
  *   Memory is handed over by the caller (mote_memory) or, when that is {NULL, 0}, taken from the platform once, when
  *   the thing opens; the quote calls say how many bytes, exactly. Memory handed over must be 64-byte aligned, and
@@ -50,7 +50,7 @@ typedef enum mote_status {
   MOTE_CANCELLED = 8,        /* mote_cancel was called */
   MOTE_WRONG_STATE = 9,      /* the call does not fit the moment: nothing fed yet, sessions still open */
   MOTE_BUSY = 10,            /* the session is inside another call */
-  MOTE_NOT_FINITE = 11,      /* logits are NaN or infinite */
+  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity */
   MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered */
 } mote_status;
 
@@ -156,8 +156,8 @@ typedef struct mote_model_options {
 
 struct mote_session_options;
 
-/* Reads only the bytes before the tensor data. With session_options and session_quote not NULL, also says what such a
- * session will take. */
+/* Reads only the bytes before the tensor data. With session_quote not NULL, also says what a session with
+ * session_options (NULL: the defaults) will take. */
 MOTE_API mote_status mote_model_quote(mote_engine* engine, const mote_source* source, const mote_model_options* options,
                                       const struct mote_session_options* session_options, mote_quote* model_quote,
                                       mote_quote* session_quote, mote_error* error);
@@ -239,7 +239,8 @@ typedef struct mote_message {
 } mote_message;
 
 /* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
- * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. */
+ * MOTE_UNSUPPORTED when there is none. At most 256 messages. With add_generation_prompt not 0 it ends where the answer
+ * begins. */
 MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
                                     size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
                                     size_t* n_bytes, mote_error* error);
@@ -248,13 +249,17 @@ MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format,
 MOTE_API mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
                                       size_t n_messages, int32_t add_generation_prompt, mote_memory scratch,
                                       int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
+/* Bytes of scratch that are enough for mote_chat_tokens of n messages whose roles and contents have text_bytes bytes.
+ */
+MOTE_API uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes);
 /* The index-th chat format that mote knows, or NULL. */
 MOTE_API const char* mote_chat_format_name(uint32_t index);
 
 /* ------------------------------------------------------------------------------------------------ sampling */
 
 typedef enum mote_sampler_kind {
-  MOTE_SAMPLER_TEMPERATURE = 1,         /* value: divides the logits; 0: greedy, whatever else is set */
+  MOTE_SAMPLER_TEMPERATURE = 1,         /* value: divides the logits; 0: greedy: stages that only cut are passed over,
+                                          penalties, bans and biases count */
   MOTE_SAMPLER_TOP_K = 2,               /* count: most probable tokens kept, and all equal to the last; <= 0: all */
   MOTE_SAMPLER_TOP_P = 3,               /* value: smallest set whose mass reaches p is kept; 1: all */
   MOTE_SAMPLER_MIN_P = 4,               /* value: least share of the largest probability; 0: all */
@@ -295,13 +300,14 @@ typedef struct mote_session_options {
   int32_t on_full; /* a mote_on_full. Slide: when the context is full, half of the tokens after the first `keep`
                       (rounded up) are dropped, the oldest first, and the rest is fed again: the logits of a
                       fresh session with those tokens, at that cost */
-  uint32_t keep;   /* slide: tokens at the start that are never dropped */
+  uint32_t keep;   /* slide: tokens at the start that are never dropped; below the context */
   uint64_t seed;   /* sampling depends on (seed, index of the token since the session began) only */
   const mote_sampler* samplers; /* the chain, at most 16 stages; none: greedy. Copied */
   size_t n_samplers;
-  const mote_logit_bias* logit_bias; /* copied */
+  const mote_logit_bias* logit_bias; /* at most 65,536, for the stage MOTE_SAMPLER_LOGIT_BIAS; copied */
   size_t n_logit_bias;
-  const char* const* stops; /* generation by mote_text_next ends before any of these texts; at most 16, copied */
+  const char* const* stops; /* generation by mote_text_next ends before any of these texts: at most 16,
+                               of 1 to 1024 bytes each; copied */
   size_t n_stops;
 } mote_session_options;
 
@@ -330,12 +336,13 @@ typedef int32_t (*mote_on_logits)(void* user, size_t first, size_t rows, const f
 MOTE_API mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n, mote_on_logits on_logits,
                                    void* user, size_t* done, mote_error* error);
 
-/* Runs the pending token, after which its logits are there. Without a pending one: MOTE_WRONG_STATE. */
+/* Runs the pending token, after which its logits are there. Without a pending one: MOTE_OK
+ * when its logits are there already, else MOTE_WRONG_STATE. */
 MOTE_API mote_status mote_step(mote_session* session, mote_error* error);
 /* The logits [n_vocab] after the last token stepped; a view that the next call on the session ends. */
 MOTE_API mote_status mote_logits(mote_session* session, const float** logits, size_t* n_vocab, mote_error* error);
 /* Samples from those logits and appends the token, pending. When the context is full: MOTE_CONTEXT_FULL and nothing
- * changes (stop), or the session slides after sampling. */
+ * changes (stop), or the next call that runs the model slides first; until then the history is one over the context. */
 MOTE_API mote_status mote_sample(mote_session* session, int32_t* token, mote_error* error);
 /* mote_step where a token is pending, then mote_sample. */
 MOTE_API mote_status mote_next(mote_session* session, int32_t* token, mote_error* error);
@@ -354,8 +361,9 @@ typedef struct mote_text {
   int32_t finish;    /* a mote_finish */
 } mote_text;
 
-/* mote_next, as text: holds back an unfinished character and what may become a stop string. After a finish, the next
- * mote_feed starts a new text. A full context is a finish, not a status. */
+/* mote_next, as text: holds back an unfinished character and what may become a stop string. mote_feed, mote_prompt,
+ * mote_evaluate and mote_rewind begin a new text: what was held back is dropped. A full context is a finish, not a
+ * status. */
 MOTE_API mote_status mote_text_next(mote_session* session, mote_text* text, mote_error* error);
 /* Lets go what is still held back, for whoever ends a text early; an unfinished character becomes U+FFFD. */
 MOTE_API mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* error);

@@ -38,10 +38,7 @@ class Owner {
   Owner() = default;
   Owner(Owner&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Owner& operator=(Owner&& other) noexcept {
-    if (this != &other) {
-      close();
-      handle_ = std::exchange(other.handle_, nullptr);
-    }
+    std::swap(handle_, other.handle_);   // what was here is closed by the other one
     return *this;
   }
   ~Owner() { close(); }

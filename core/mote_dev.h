@@ -21,7 +21,7 @@ MOTE_API const char* mote_dev_format_name(uint32_t index);
  * the backend's own supports(), with plain attributes. */
 MOTE_API int32_t mote_dev_supports(const mote_engine* engine, const char* backend, const char* op, const char* format);
 
-/* The plan of a model: step `index` < count as one line ("blk.3 linear attn_q.weight q4_1 [576, 576]"), the name of the
+/* The plan of a model: step `index` < count as one line ("linear blk.3.attn_q.weight q4_1 [576, 576]"), the name of the
  * op and of the backend that runs it. */
 typedef struct mote_dev_step {
   char text[128];
@@ -31,7 +31,8 @@ typedef struct mote_dev_step {
 MOTE_API uint32_t mote_dev_step_count(const mote_model* model);
 MOTE_API mote_status mote_dev_get_step(const mote_model* model, uint32_t index, mote_dev_step* step, mote_error* error);
 
-/* Regions that each lane of the engine's own pool has taken part in since it opened. Returns the number of lanes. */
+/* Tasks that each thread of the engine's own pool has run since it opened; 0: the callers. Returns the number of lanes.
+ */
 MOTE_API uint32_t mote_dev_lane_tasks(const mote_engine* engine, uint64_t* tasks, uint32_t capacity);
 
 #ifdef __cplusplus

@@ -45,7 +45,7 @@ Result<Executor*> CpuBackend::open(const PlanPart& part, Program* program, const
     if (owned) (states.empty() ? measured : states[id]).take(part.plan->states[id], shape, session_arena);
   }
   const uint64_t before_scratch = session_arena.used_bytes();
-  const Scratch scratch = take_scratch(part, shape, parallel.lanes, session_arena);
+  const StepScratch scratch = take_scratch(part, shape, parallel.lanes, session_arena);
   MOTE_RETURN_IF_ERROR(session_arena.status("the session on backend cpu"));
   if (footprint != nullptr) {
     footprint->state_bytes += before_scratch - before_states;

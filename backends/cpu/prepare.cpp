@@ -95,7 +95,7 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
   return {};
 }
 
-Scratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena) {
+StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena) {
   uint64_t codes = 0, scales = 0, sums = 0, row = 0, records = 0, chunks = 0, lane_floats = 0;
   for (const Step& step : part.steps()) {
     if (step.op == Op::linear) {
@@ -120,7 +120,7 @@ Scratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t l
           std::max(records, uint64_t{step.attributes.attention.n_heads} * attention_record_floats(state.value_dim));
     }
   }
-  Scratch scratch;
+  StepScratch scratch;
   scratch.codes = arena.take<int16_t>(codes);
   scratch.scales = arena.take<float>(scales);
   scratch.sums = arena.take<int16_t>(sums);

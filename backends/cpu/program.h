@@ -32,7 +32,7 @@ class CpuExecutor final : public Executor {
   const CpuProgram* program = nullptr;
   ValueMemory values;
   Parallel parallel;
-  Scratch scratch;
+  StepScratch scratch;
   std::span<KvState> states;   // by State::id; those of other parts do not exist
   SessionShape shape;
 

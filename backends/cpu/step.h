@@ -26,7 +26,7 @@ struct PreparedStep {
 
 // Working memory of a session, used by one step after the other. What a part needs depends on its steps and the
 // session's shape alone.
-struct Scratch {
+struct StepScratch {
   // The int8 codes of the last quantised Value: [rows, columns], see QuantizeJob.
   std::span<int16_t> codes;
   std::span<float> scales;
@@ -40,13 +40,13 @@ struct Scratch {
   void* lane(uint32_t index) const { return lanes.data() + index * lane_bytes; }
 };
 // Takes all of it from the arena (or only measures). Needs the part alone, not the program.
-Scratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena);
+StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena);
 
 struct RunContext {
   const Batch& batch;
   const ValueMemory& values;
   const Parallel& parallel;
-  const Scratch& scratch;
+  const StepScratch& scratch;
   std::span<KvState> states;   // by State::id
   KvType kv_type;
 

@@ -6,7 +6,7 @@
 
 namespace mote {
 
-// The same numbers as `mote_status` in mote.h (a static_assert in api.cpp keeps them so).
+// The same numbers as `mote_status` in mote.h (static_asserts in api_engine.cpp keep them so).
 enum class Code : int32_t {
   ok = 0,
   invalid_argument = 1,   // an option, token or pointer of the caller

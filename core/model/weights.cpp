@@ -26,7 +26,8 @@ double dimension_of_turns(const RopeConfig& rope, double turns) {
   return rope.n_rotated * log_f64(rope.original_context / (turns * kTwoPi)) / (2 * log_f64(rope.base));
 }
 
-double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+// A NaN becomes `low`.
+double clamp(double x, double low, double high) { return x >= low ? (x > high ? high : x) : low; }
 
 double floor_of(double x) {
   const auto whole = static_cast<double>(static_cast<int64_t>(clamp(x, -1e15, 1e15)));

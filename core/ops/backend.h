@@ -90,7 +90,8 @@ class Executor {
   // by other parts are there already. Cancelled, or failed: the caller will `discard`.
   virtual Status run(const Batch& batch, CancelFlag cancel) = 0;
 
-  // Around a batch: after `begin` either `commit`, or `discard`, which brings the states back to what they were.
+  // Around a batch: after a `begin` that succeeded either `commit`, or `discard`, which brings the states back to what
+  // they were.
   virtual Status begin(uint32_t first_position, uint32_t rows) = 0;
   virtual void commit() = 0;
   virtual void discard() = 0;

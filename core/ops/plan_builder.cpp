@@ -131,6 +131,8 @@ State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t valu
 
 State PlanBuilder::append(State state, Value keys, Value values) {
   const StateInfo& info = last_state_;
+  expect(state.id == last_state_id_, "append is given state {}, the last one made is {}", int{state.id},
+         int{last_state_id_}, 0);
   expect(uint64_t{info.n_kv_heads} * info.key_dim == keys.columns &&
              uint64_t{info.n_kv_heads} * info.value_dim == values.columns,
          "{} KV heads do not fit keys of {} and values of {} values", info.n_kv_heads, keys.columns, values.columns);
@@ -143,6 +145,8 @@ State PlanBuilder::append(State state, Value keys, Value values) {
 
 Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttributes& attributes) {
   const StateInfo& info = last_state_;
+  expect(past.id == last_state_id_, "attention is given state {}, the last one made is {}", int{past.id},
+         int{last_state_id_}, 0);
   if (!expect(attributes.n_heads != 0 && info.n_kv_heads != 0 && attributes.n_heads % info.n_kv_heads == 0 &&
                   uint64_t{attributes.n_heads} * info.key_dim == q.columns,
               "{} heads on {} KV heads do not fit queries of {} values", attributes.n_heads, info.n_kv_heads,

@@ -22,7 +22,7 @@ struct Placement {
 };
 Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backends, Arena& arena);
 
-// "blk.3 linear blk.3.attn_q.weight (q4_1)", cut to `capacity`. Returns its length.
+// "linear blk.3.attn_q.weight q4_1 [576, 576]" or "rms_norm of layer 3", cut to `capacity`. Returns its length.
 uint32_t describe_step(const Step& step, char* to, uint32_t capacity);
 
 }   // namespace mote

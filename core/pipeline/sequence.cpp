@@ -44,7 +44,6 @@ Result<Sequence*> Sequence::create(const Plan& plan, std::span<const PlacedPart>
   if (sequence == nullptr) return sequence;
   for (uint32_t i = 0; i < output_rows.size(); ++i) output_rows[i] = i;
   sequence->plan_ = &plan;
-  sequence->parts_ = parts;
   sequence->options_ = options;
   sequence->history_ = history;
   sequence->output_rows_ = output_rows;
@@ -102,7 +101,10 @@ Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows)
   const Batch batch{history_.subspan(n_run_, rows), n_run_, output_rows};
   Status status;
   size_t begun = 0;
-  for (; begun < executors_.size() && status.ok(); ++begun) status = executors_[begun]->begin(n_run_, rows);
+  for (; begun < executors_.size(); ++begun) {
+    status = executors_[begun]->begin(n_run_, rows);
+    if (!status.ok()) break;
+  }
   for (size_t i = 0; i < executors_.size() && status.ok(); ++i) {
     // Also before the first part: a flag set between two calls counts for the next.
     if (cancel_.load(std::memory_order_relaxed) != 0)
@@ -137,6 +139,7 @@ Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
   MOTE_RETURN_IF_ERROR(make_room(tokens.size()));
   const uint32_t before = n_history_;
   for (const int32_t token : tokens) history_[n_history_++] = token;
+  has_logits_ = false;   // they were those of a token that is no longer the last
   const Status status = run_until(n_history_ - 1);
   if (!status.ok()) n_history_ = n_run_ > before ? n_run_ : before;
   *done = n_history_ - before;
@@ -161,13 +164,9 @@ Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sin
     if (!status.ok()) break;
     if (!sink.accept(sink.self, first, rows, values_.data(plan_->logits), n_vocab()))
       status = Status::error(Code::cancelled, "the receiver of the logits stopped at token {}", n_run_ - before);
-    has_logits_ = rows == 1;
-  }
-  if (status.ok() && !has_logits_) {
     // The last row's logits become those of the sequence.
-    float* logits = values_.data(plan_->logits);
-    const uint32_t rows = (end - before - 1) % options_.shape.max_outputs + 1;
-    for (uint32_t i = 0; i < n_vocab(); ++i) logits[i] = logits[uint64_t{rows - 1} * n_vocab() + i];
+    float* const logits = values_.data(plan_->logits);
+    for (uint32_t i = 0; rows > 1 && i < n_vocab(); ++i) logits[i] = logits[uint64_t{rows - 1} * n_vocab() + i];
     has_logits_ = true;
   }
   if (!status.ok()) n_history_ = n_run_;

@@ -1,5 +1,6 @@
 // One sequence of tokens moving through a plan: the history, the states behind it, and the batches that bring them
-// along. Positions 0 .. n_run() - 1 have been run; at most one token, the pending one, stands behind them.
+// along. Positions 0 .. n_run_ - 1 have been run; what stands behind them is pending: one token after a feed, all that
+// were kept after a slide.
 #pragma once
 #include <atomic>
 #include <span>
@@ -65,7 +66,6 @@ class Sequence {
   void truncate_to(uint32_t n_run);
 
   const Plan* plan_ = nullptr;
-  std::span<const PlacedPart> parts_;
   SequenceOptions options_;
   std::span<int32_t> history_;        // [context + 1]
   std::span<uint32_t> output_rows_;   // [max_outputs], 0, 1, 2 ...

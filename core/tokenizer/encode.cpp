@@ -249,8 +249,8 @@ uint64_t Tokenizer::chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes)
   // The format's own text is short: at most this much for a message, and once for the rest.
   constexpr uint64_t kAround = 64, kOnce = 512;
   const uint64_t parts = chat_parts(n_messages);
-  return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) + scratch_bytes(text_bytes + kAround * n_messages + kOnce) +
-         64;
+  return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) +
+         scratch_bytes(text_bytes + kAround * n_messages + kOnce + chat_inputs({}).bos_text.size()) + 64;
 }
 
 }   // namespace mote

@@ -140,6 +140,29 @@ TEST_CASE("Chat prompts that cannot be are refused in a sentence", "[api][text]"
   CHECK(contains(ask("chatml", many.data(), many.size()).sentence, "257"));
 }
 
+TEST_CASE("A chat with many messages gets the working memory that it needs", "[api][text]") {
+  const Engine engine("reference");
+  const Model model(engine, toy_llama({.n_layers = 1}));
+  const std::string content(5000, 'r');
+  std::vector<mote_message> messages(100, {"user", content.c_str(), content.size()});
+  size_t n = 0;
+  std::string text(600000, 0);
+  REQUIRE(mote_chat_text(model, "chatml", messages.data(), messages.size(), 1, text.data(), text.size(), &n, nullptr) ==
+          MOTE_OK);
+  text.resize(n);
+  Tokens tokens(n);
+  const Outcome said = outcome([&](mote_error* e) {
+    return mote_chat_tokens(model, "chatml", messages.data(), messages.size(), 1, {}, tokens.data(), tokens.size(), &n,
+                            e);
+  });
+  CHECK(said.sentence == "untouched");
+  REQUIRE(said.status == MOTE_OK);
+  tokens.resize(n);
+  std::string back(text.size(), 0);
+  REQUIRE(mote_detokenize(model, tokens.data(), tokens.size(), back.data(), back.size(), &n, nullptr) == MOTE_OK);
+  CHECK(back == text);
+}
+
 TEST_CASE("End tokens are listed, and each is one", "[api][text]") {
   const Engine engine("reference");
   const Model model(engine, toy_llama({.n_layers = 1}));

@@ -9,7 +9,7 @@ namespace {
 void quantize_input(const PreparedStep& prepared, const RunContext& context, uint32_t rows) {
   const uint32_t columns = prepared.step->matrix.columns, unit = prepared.linear.unit;
   const float* x = context.input(prepared, 0);
-  const Scratch& scratch = context.scratch;
+  const StepScratch& scratch = context.scratch;
   for_pieces(context.parallel, rows, 4, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (size_t row = begin; row < end; ++row)
       prepared.linear.quantize({x + row * columns, columns, unit, scratch.codes.data() + row * columns,
