@@ -145,21 +145,21 @@ Status ReferenceExecutor::truncate(uint32_t positions) {
   return {};
 }
 
-namespace {
-
-Status check_row(uint64_t position, uint64_t context, uint64_t found_bytes, uint64_t needed_bytes) {
-  if (position >= context)
-    return Status::error(Code::invalid_argument, "there is no position {} in a context of {}", position, context);
-  if (found_bytes != needed_bytes)
-    return Status::error(Code::invalid_argument, "a position takes {} bytes, {} were given", needed_bytes, found_bytes);
+Status ReferenceExecutor::check_row(State state, uint32_t position, size_t bytes) const {
+  if (state.id >= states_.size() || states_[state.id] == nullptr)
+    return Status::error(Code::invalid_argument, "state {} is not one of this part", unsigned{state.id});
+  if (position >= shape_.context)
+    return Status::error(Code::invalid_argument, "there is no position {} in a context of {}", position,
+                         shape_.context);
+  const size_t needed = state_columns(state) * (shape_.kv_type == KvType::f16 ? 2 : 4);
+  if (bytes != needed)
+    return Status::error(Code::invalid_argument, "a position takes {} bytes, {} were given", needed, bytes);
   return {};
 }
 
-}   // namespace
-
 Status ReferenceExecutor::export_row(State state, uint32_t position, std::span<uint8_t> to) {
-  const size_t columns = state_columns(state), width = shape_.kv_type == KvType::f16 ? 2 : 4;
-  MOTE_RETURN_IF_ERROR(check_row(position, shape_.context, to.size(), columns * width));
+  MOTE_RETURN_IF_ERROR(check_row(state, position, to.size()));
+  const size_t columns = state_columns(state);
   const float* row = state_row(state, position);
   for (size_t i = 0; i < columns; ++i) {
     if (shape_.kv_type == KvType::f16) {
@@ -172,8 +172,8 @@ Status ReferenceExecutor::export_row(State state, uint32_t position, std::span<u
 }
 
 Status ReferenceExecutor::import_row(State state, uint32_t position, std::span<const uint8_t> from) {
-  const size_t columns = state_columns(state), width = shape_.kv_type == KvType::f16 ? 2 : 4;
-  MOTE_RETURN_IF_ERROR(check_row(position, shape_.context, from.size(), columns * width));
+  MOTE_RETURN_IF_ERROR(check_row(state, position, from.size()));
+  const size_t columns = state_columns(state);
   float* row = state_row(state, position);
   for (size_t i = 0; i < columns; ++i)
     row[i] = shape_.kv_type == KvType::f16 ? f16_to_f32(load_le<uint16_t>(&from[i * 2])) : load_le<float>(&from[i * 4]);

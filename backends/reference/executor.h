@@ -33,6 +33,7 @@ class ReferenceExecutor final : public Executor {
   Status take_states(Arena& arena);
   Status take_scratch(Arena& arena);
   Status check(const Batch& batch) const;
+  Status check_row(State state, uint32_t position, size_t bytes) const;
   Status run_step(const Step& step, const Batch& batch);
 
   Status embed(const Step& step, const Batch& batch);

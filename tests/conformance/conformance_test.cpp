@@ -87,7 +87,7 @@ void check_op(Op op) {
 }   // namespace
 
 #define MOTE_OP(name, inputs, state, in_place) \
-  TEST_CASE("every backend agrees with the oracle on " #name, "[conformance][op]") { check_op(Op::name); }
+  TEST_CASE("every backend agrees with the oracle on " #name, "[conformance][op][threads]") { check_op(Op::name); }
 #include "core/ops/ops.inc"
 #undef MOTE_OP
 

@@ -31,6 +31,7 @@ GuardedMemory::GuardedMemory(uint64_t bytes, uint64_t alignment, Guard guard, ui
     throw std::runtime_error("mprotect failed");
   std::memset(low_, static_cast<int>(kPattern), room);
   data_ = low_ + (room - band - bytes) / alignment * alignment;   // low_ is page aligned
+  if (alignment == 1 && guard == Guard::bands) data_ -= reinterpret_cast<uintptr_t>(data_) % 2 == 0 ? 1 : 0;   // odd
   std::memset(data_, fill, bytes);
 }
 

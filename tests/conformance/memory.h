@@ -15,7 +15,8 @@ enum class Guard {
 class GuardedMemory {
  public:
   GuardedMemory() = default;
-  // Filled with `fill`. With alignment 1 the memory starts at an odd address where the end allows.
+  // Filled with `fill`. With alignment 1 and bands it starts at an odd address; with pages it ends where
+  // the page does.
   GuardedMemory(uint64_t bytes, uint64_t alignment, Guard guard, uint8_t fill);
   GuardedMemory(GuardedMemory&& other) noexcept { swap(other); }
   GuardedMemory& operator=(GuardedMemory&& other) noexcept {

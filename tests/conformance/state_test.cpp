@@ -142,11 +142,13 @@ TEST_CASE("a position that is not there, or a row of another size, is a status",
     const std::span<uint8_t> right = std::span(row).first(row.size() - 1), small = std::span(row).first(row.size() - 2);
     const uint32_t last = made.positions() - 1;
     if (!rig.executor().export_row(state, last, right).ok()) return "the last position cannot be exported";
+    State no_state;
+    no_state.id = 7;
     for (const Status& status :
          {rig.executor().export_row(state, last + 1, right), rig.executor().import_row(state, last + 1, right),
           rig.executor().export_row(state, UINT32_MAX, right), rig.executor().export_row(state, last, small),
           rig.executor().export_row(state, last, row), rig.executor().import_row(state, last, small),
-          rig.executor().import_row(state, last, row)}) {
+          rig.executor().import_row(state, last, row), rig.executor().export_row(no_state, last, right)}) {
       if (status.ok() || status.message().empty()) return "a wrong position or size was taken";
     }
     rig.check_memory();
