@@ -102,12 +102,15 @@ class Squeezer {
     if (statement ? !put_all("{%") : !output_open_ && !put_all("{{")) return false;
     output_open_ = !statement;
     at_ += 2;
+    if (at_ < text_.size() && text_[at_] == '+') return false;   // {%+ keeps white space that would vanish
     if (at_ < text_.size() && text_[at_] == '-') ++at_;
     bool after_word = false;
     while (at_ < text_.size() && slice(text_, at_, 2) != close) {
       const char c = text_[at_++];
       if (c == '-' && slice(text_, at_, 2) == close) {
         break;
+      } else if (c == '+' && slice(text_, at_, 2) == close) {
+        return false;   // +%} does, too
       } else if (c == '\'' || c == '"') {
         if (!literal(c)) return false;
         after_word = false;

@@ -14,15 +14,24 @@ namespace {
 // Positions are kept in 32 bits, marks in two more.
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 28;
 
-// Bytes of the text with each maximal bad part replaced.
-uint64_t clean_bytes(std::string_view text) {
-  uint64_t bytes = 0;
+struct Cleaned {
+  uint64_t bytes;   // of the text with each maximal bad part replaced
+  bool changed;
+};
+
+Cleaned measure_clean(std::string_view text) {
+  Cleaned cleaned{0, false};
   for (size_t i = 0; i < text.size();) {
+    if ((static_cast<unsigned char>(text[i]) & 0x80) == 0) {
+      ++i, ++cleaned.bytes;
+      continue;
+    }
     const Utf8Character c = decode_utf8(text.data() + i, text.size() - i);
-    bytes += c.valid ? c.bytes : kReplacementBytes.size();
+    cleaned.bytes += c.valid ? c.bytes : kReplacementBytes.size();
+    cleaned.changed |= !c.valid;
     i += c.bytes;
   }
-  return bytes;
+  return cleaned;
 }
 
 char* write_clean(std::string_view text, char* to) {
@@ -77,18 +86,21 @@ class TextEncoder {
   Status join(std::span<const TextPart> parts) {
     if (parts.empty()) return {};
     uint64_t given = 0, clean = 0;
+    bool changed = parts.size() > 1;
     for (const TextPart& part : parts) {
       given += part.text.size();
       if (given > kMaxTextBytes)
         return Status::error(Code::invalid_argument, "the text has over {} bytes", kMaxTextBytes);
-      clean += clean_bytes(part.text);
+      const Cleaned cleaned = measure_clean(part.text);
+      clean += cleaned.bytes;
+      changed |= cleaned.changed;
       steps_ += part.text.size();
     }
     if (clean > kMaxTextBytes)
       return Status::error(Code::invalid_argument,
                            "the text has {} bytes after bad UTF-8 is replaced, at most {} are allowed", clean,
                            kMaxTextBytes);
-    if (parts.size() == 1 && clean == parts[0].text.size() && is_valid(parts[0].text)) {
+    if (!changed) {
       text_ = parts[0].text;
       single_ = {text_.size(), parts[0].parse_special};
       stretches_ = {&single_, 1};
@@ -105,15 +117,6 @@ class TextEncoder {
     text_ = {text, static_cast<size_t>(to - text)};
     stretches_ = {stretches, parts.size()};
     return {};
-  }
-
-  static bool is_valid(std::string_view text) {
-    for (size_t i = 0; i < text.size();) {
-      const Utf8Character c = decode_utf8(text.data() + i, text.size() - i);
-      if (!c.valid) return false;
-      i += c.bytes;
-    }
-    return true;
   }
 
   // Special pieces stand for themselves; what is between them is ordinary text.
@@ -214,7 +217,7 @@ uint64_t Tokenizer::scratch_bytes(uint64_t text_bytes) const {
 }
 
 uint64_t Tokenizer::scratch_bytes(std::string_view text) const {
-  const uint64_t clean = clean_bytes(text);
+  const uint64_t clean = measure_clean(text).bytes;
   const bool normalises = pre_ != nullptr && pre_->nfc && !is_surely_nfc(text);
   return std::min(scratch_bytes(uint64_t{text.size()}),
                   clean + (normalises ? kNfcGrowth * clean : 0) +

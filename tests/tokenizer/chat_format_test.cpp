@@ -205,6 +205,8 @@ TEST_CASE("A template that says anything else is refused, with what to do instea
       with("{{ '<|im_start|>assistant\\n' }}", "{{ '<|im_start|>assistant\\n<think>\\n' }}"),
       with("{% for message in messages %}", "{% for message in messages[1:] %}"),
       with("{% endfor %}", "{# a comment #}{% endfor %}"),
+      with("{% endfor %}", "{%+ endfor %}"),
+      with("{% endfor %}", "{% endfor +%}"),
       with("{% endfor %}", "{% if tools %}{{ tools }}{% endif %}{% endfor %}"),
       with("{% endfor %}{%", "{% endfor %} {{ '' }}{%"),
       with("'<|im_start|>' + message", "bos_token + '<|im_start|>' + message"),

@@ -77,13 +77,13 @@ TEST_CASE("NFC of NFC is itself for every code point, and the quick look agrees"
   CHECK(compositions == 941 + 11172);   // the composition pairs of Unicode 14, and the Hangul syllables
 }
 
-TEST_CASE("A million marks on one letter take a bounded number of looks each", "[tokenizer][unit]") {
+TEST_CASE("Hundreds of thousands of marks on one letter take a bounded number of looks each", "[tokenizer][unit]") {
   std::string text = "a";
-  for (int i = 0; i < 250000; ++i) text += utf8({0x301, 0x323, 0x327, 0x345});
+  for (int i = 0; i < 100000; ++i) text += utf8({0x301, 0x323, 0x327, 0x345});
   uint64_t steps = 0;
   const std::string normal = nfc(text, &steps);
   CHECK(normal.size() <= text.size());
-  CHECK(steps < 40 * 1000000);
+  CHECK(steps < 40 * 400000);
   CHECK(nfc(normal) == normal);
 }
 
