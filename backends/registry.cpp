@@ -22,8 +22,8 @@ constexpr BackendEntry kBackends[] = {
     {nullptr, nullptr},   // keeps the table from being empty
 };
 
-}  // namespace
+}   // namespace
 
 std::span<const BackendEntry> built_in_backends() { return std::span(kBackends).first(std::size(kBackends) - 1); }
 
-}  // namespace mote
+}   // namespace mote

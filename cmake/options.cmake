@@ -24,6 +24,12 @@ target_compile_options(mote_library_flags INTERFACE -fvisibility=hidden
 # Command line, examples and tests.
 add_library(mote_program_flags INTERFACE)
 target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote Threads::Threads)
+# Their time goes into being compiled, not into running: what is hot lies in the library.
+if(MOTE_SANITIZE)
+  target_compile_options(mote_program_flags INTERFACE -O0 -g1)
+else()
+  target_compile_options(mote_program_flags INTERFACE $<$<CONFIG:Release>:-O1>)
+endif()
 
 # mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0. Each
 # is also there spelled as in its table (MOTE_FORMAT_q4_0), for code that is made from the table's rows.

@@ -2,8 +2,10 @@
 //
 // One thread per lane, and lane i is thread i's own, so that what a core has in its cache stays useful. A lane whose
 // thread has not begun within about a microsecond is taken by whoever is free: a worker that sleeps, is held up by
-// another program, or is lost to a fork delays nothing but the lane it is in. Workers that wait spin for a short time
-// and then sleep. With more threads than cores the workers take turns, about as many awake as there are cores.
+// another program, or is lost to a fork delays nothing but the lane it is in. The first region and every 64th after it
+// are roll calls, in which each thread runs its own lane unless it does not come in time: each has its share of the
+// work however busy the machine is. Workers that wait spin for a short time and then sleep. With more threads than
+// cores, about as many are awake as there are cores.
 //
 // Two threads may run regions at once: the first leases the workers, the other runs all its lanes itself, one after the
 // other. Since results never depend on who runs a lane (parallel.h), both get the same bits.

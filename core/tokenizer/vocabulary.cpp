@@ -104,7 +104,8 @@ Status Vocabulary::index_pieces(const gguf::Entry& tokens) {
       prefetch(hashes[i]);
     }
     // Where the next text begins is where the last piece of this group ends.
-    offsets_[first + n] = static_cast<uint32_t>(piece.data() + piece.size() - pieces_ + kLengthBytes);
+    offsets_[first + n] =
+        static_cast<uint32_t>(static_cast<uint64_t>(piece.data() + piece.size() - pieces_) + kLengthBytes);
     for (uint32_t i = 0; i < n; ++i) MOTE_RETURN_IF_ERROR(index_piece(first + i, hashes[i]));
   }
   return {};

@@ -186,7 +186,8 @@ std::string shown(const Json& value) {
     return value.is_object() ? value["array_of"].get<std::string>() + " x " + value["count"].dump() : value.dump();
   const std::string& text = value.get_ref<const std::string&>();
   std::string out;
-  for (unsigned char c : text.substr(0, kShownBytes)) {
+  for (const char byte : text.substr(0, kShownBytes)) {
+    const auto c = static_cast<unsigned char>(byte);
     if (c == '\n')
       out += "\\n";
     else if (c < 0x20 || c == 0x7f)

@@ -110,6 +110,10 @@ void answer_one(const RunOptions& options) {
   const mote_session_options session_options = run_session_options(options, chain, stops);
   const Session session = open_session(opened, session_options);
   if (options.show_prompt && !options.json) write_note(prompt.text);
+  const uint32_t context = context_of(session_options, opened.info);
+  if (prompt.ids.size() > context)
+    throw Failure{kFailed, "the prompt has " + std::to_string(prompt.ids.size()) + " tokens, the context " +
+                               std::to_string(context) + " positions (--context)"};
 
   const CancelOnInterrupt cancel(session.get());
   const Clock::time_point start = Clock::now();

@@ -19,8 +19,14 @@ namespace {
 // How long a thread that has finished its own lane leaves the others to their threads: those need about 0.1 us to see
 // a region when they spin.
 constexpr uint32_t kGraceRounds = 32;
-// With more threads than cores, a worker sleeps after this many regions so that another gets its turn.
-constexpr uint32_t kTurnRegions = 64;
+// Every so many regions, beginning with the first, is a roll call: all workers are woken, each runs its own lane, and
+// the caller takes what is left only after a while. So each thread has its share of even a short run, and a thread that
+// another program kept off its core finds back. The first region also waits for threads that are still starting.
+constexpr uint32_t kRollCallRegions = 64;
+constexpr uint64_t kRollCallNanoseconds = 200'000;
+constexpr uint64_t kFirstRollCallNanoseconds = 1'000'000'000;
+
+bool is_roll_call(uint32_t region) { return region % kRollCallRegions == 1; }
 
 void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -80,6 +86,8 @@ class ThreadPool {
   void wait_for_end();
   void publish();
   void take_lanes(uint32_t region, uint32_t own);
+  void leave_lanes_to_others(uint32_t region) const;
+  bool all_taken(uint32_t region) const;
   void run_lane(uint32_t lane, uint32_t own);
   bool take(uint32_t lane, uint32_t region) {
     uint32_t before = region - 1;
@@ -145,10 +153,14 @@ void ThreadPool::run(ParallelTask task, void* context) {
 
 void ThreadPool::publish() {
   // seq_cst, as in wait_for_region: a worker about to sleep sees the new number, or it is seen to sleep.
-  region_.value.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t region = region_.value.fetch_add(1, std::memory_order_seq_cst) + 1;
   const uint32_t asleep = sleeping_.load(std::memory_order_seq_cst);
   const uint32_t awake = count_ - 1 - asleep;
-  if (awake < awake_wanted_) region_.wake(awake_wanted_ - awake);
+  if (is_roll_call(region)) {
+    if (asleep != 0) region_.wake(asleep);
+  } else if (awake < awake_wanted_) {
+    region_.wake(awake_wanted_ - awake);
+  }
 }
 
 void ThreadPool::run_lane(uint32_t lane, uint32_t own) {
@@ -157,15 +169,26 @@ void ThreadPool::run_lane(uint32_t lane, uint32_t own) {
   done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+bool ThreadPool::all_taken(uint32_t region) const {
+  for (uint32_t lane = 0; lane < count_; ++lane)
+    if (lanes_[lane].taken.load(std::memory_order_relaxed) != region) return false;
+  return true;
+}
+
+void ThreadPool::leave_lanes_to_others(uint32_t region) const {
+  auto taken = [&] { return all_taken(region); };
+  if (!is_roll_call(region)) {
+    for (uint32_t round = 0; round < kGraceRounds && !taken(); ++round) pause_briefly();
+  } else if (getpid() == process_) {   // else nobody would come
+    spin(region == 1 ? kFirstRollCallNanoseconds : kRollCallNanoseconds, true, taken);
+  }
+}
+
 void ThreadPool::take_lanes(uint32_t region, uint32_t own) {
-  bool waited = false;
   for (uint32_t i = 0; i < count_; ++i) {
+    if (i == 1 && own != 0 && is_roll_call(region)) return;
+    if (i == 1) leave_lanes_to_others(region);
     const uint32_t lane = own + i < count_ ? own + i : own + i - count_;
-    if (i > 0 && !waited) {
-      for (uint32_t round = 0; round < kGraceRounds && remaining_.value.load(std::memory_order_relaxed) != 0; ++round)
-        pause_briefly();
-      waited = true;
-    }
     if (lanes_[lane].taken.load(std::memory_order_relaxed) != region - 1 || !take(lane, region)) continue;
     run_lane(lane, own);
     if (remaining_.value.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst))
@@ -199,11 +222,10 @@ uint32_t ThreadPool::wait_for_region(uint32_t seen, bool may_spin) {
 }
 
 void ThreadPool::work(uint32_t own) {
-  uint32_t turns = 0;
   for (uint32_t seen = 0;;) {
-    const bool turn_over = crowded_ && ++turns > kTurnRegions;
-    if (turn_over) turns = 0;
-    seen = wait_for_region(seen, !turn_over);
+    // With more threads than cores, those that a roll call woke sleep again: the next region wakes who is wanted.
+    const bool may_spin = !(crowded_ && is_roll_call(seen));
+    seen = wait_for_region(seen, may_spin);
     if (stopping_.load(std::memory_order_relaxed)) return;
     take_lanes(seen, own);
   }

@@ -75,6 +75,29 @@ def read_npy(path):
     return [values[i * columns:(i + 1) * columns] for i in range(rows)]
 
 
+def without_tensors(data):
+    """The same GGUF with its metadata alone."""
+    sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+
+    def skip_value(at, kind):
+        if kind == 8:
+            return at + 8 + struct.unpack_from("<Q", data, at)[0]
+        if kind != 9:
+            return at + sizes[kind]
+        element, count = struct.unpack_from("<IQ", data, at)
+        at += 12
+        for _ in range(count):
+            at = skip_value(at, element)
+        return at
+
+    (entries,) = struct.unpack_from("<Q", data, 16)
+    at = 24
+    for _ in range(entries):
+        at += 8 + struct.unpack_from("<Q", data, at)[0]
+        at = skip_value(at + 4, struct.unpack_from("<I", data, at)[0])
+    return data[:8] + struct.pack("<Q", 0) + data[16:at]
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

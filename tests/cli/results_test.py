@@ -10,7 +10,7 @@ import struct
 import threading
 import unittest
 
-from program import MODEL, SANITIZED, SHORT, Case, mote, read_npy, strict_json
+from program import MODEL, SANITIZED, SHORT, Case, mote, read_npy, strict_json, without_tensors
 
 
 class Tokens(Case):
@@ -31,6 +31,28 @@ class Tokens(Case):
 
     def test_both_spellings_of_lists(self):
         self.assertEqual(mote("detokenize", "-m", MODEL, "70,71", "72")[0], mote("detokenize", "-m", MODEL, "70", "71", "72")[0])
+
+    def test_a_file_without_weights_has_a_tokenizer(self):
+        with open(MODEL, "rb") as file:
+            path = self.write("vocabulary.gguf", without_tensors(file.read()))
+        self.assertEqual(mote("tokenize", "-m", path, stdin=b"hello")[0], mote("tokenize", "-m", MODEL, stdin=b"hello")[0])
+        self.assertEqual(mote("detokenize", "-m", path, "70")[0], mote("detokenize", "-m", MODEL, "70")[0])
+        info = strict_json(mote("info", "-m", path, "--json")[0])
+        self.assertEqual((info["runs"], info["memory"], info["model"]["n_tensors"]), (False, None, 0))
+        self.assertIn("refusal", mote("info", "-m", path, "--json")[0].decode())
+        mote("run", "-m", path, *SHORT, expect=3)
+
+    def test_an_architecture_that_is_not_built_in_still_has_metadata(self):
+        with open(MODEL, "rb") as file:
+            data = file.read()
+        at = data.index(b"general.architecture") + 32   # key, type, length
+        path = self.write("other.gguf", data[:at] + b"llamb" + data[at + 5:])
+        info = strict_json(mote("info", "-m", path, "--json")[0])
+        self.assertEqual((info["runs"], info["metadata"]["general.architecture"]), (False, "llamb"))
+        self.assertIn("llamb", info["refusal"])
+        self.assertRegex(mote("info", "-m", path)[0].decode(), r"\n  runs +no: .*llamb")
+        notes = mote("run", "-m", path, *SHORT, expect=3)[1]
+        self.assertIn(b"llamb", notes)
 
 
 class Logits(Case):

@@ -194,7 +194,7 @@ TEST_CASE("Memory at an odd address, and a size without memory, are refused", "[
   const mote_quote quote = quote_engine(options);
   const Room room(quote.total_bytes + 64);
   mote_engine* engine = nullptr;
-  for (const size_t shift : {1, 8, 32, 63}) {
+  for (const size_t shift : {size_t{1}, size_t{8}, size_t{32}, size_t{63}}) {
     const mote_memory odd = {static_cast<std::byte*>(room.all().data) + shift, quote.total_bytes};
     const Outcome refused = outcome([&](mote_error* error) { return mote_engine_open(&options, odd, &engine, error); });
     CHECK(refused.status == MOTE_INVALID_ARGUMENT);

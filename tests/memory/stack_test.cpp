@@ -10,7 +10,8 @@
 namespace mote::test {
 namespace {
 
-constexpr size_t kStackBytes = size_t{1} << 20, kLimitBytes = size_t{64} << 10;
+constexpr size_t kStackBytes = size_t{1} << 20;
+[[maybe_unused]] constexpr size_t kLimitBytes = size_t{64} << 10;
 constexpr unsigned char kPaint = 0xC5;
 
 // What is called on the small stack. Everything it needs is made before.

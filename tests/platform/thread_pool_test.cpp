@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -137,21 +138,27 @@ TEST_CASE("regions after a pause find the workers asleep and wake them", "[platf
   }
 }
 
-TEST_CASE("each of the threads gets work, on fewer cores too", "[platform][threads]") {
-  for (uint32_t cores : {0u, 2u, 8u}) {
+TEST_CASE("each thread runs its own lane in the first region and at every roll call", "[platform][threads]") {
+  for (uint32_t cores : {0u, 1u, 2u, 8u}) {   // fewer cores than threads, too
     TestPool pool(with(8, cores));
     REQUIRE(pool.error().ok());
     const Parallel parallel = pool.parallel();
-    uint32_t idle = 8;
-    // Until every thread has worked: counted in regions, not in time.
-    for (int i = 0; i < 20'000 && idle != 0; ++i) {
-      // A task that sleeps leaves its core to the other threads, so that a busy machine does not keep them away.
-      parallel.region([](uint32_t) { std::this_thread::sleep_for(std::chrono::microseconds(50)); });
-      idle = 0;
-      for (uint32_t t = 0; t < 8; ++t) idle += mote::thread_pool_tasks_done(pool.get(), t) == 0;
-    }
+    std::vector<std::thread::id> runner(8);
+    parallel.region([&](uint32_t lane) { runner[lane] = std::this_thread::get_id(); });
+    std::vector<uint64_t> done(8);
+    for (uint32_t t = 0; t < 8; ++t) done[t] = mote::thread_pool_tasks_done(pool.get(), t);
     CAPTURE(cores);
-    CHECK(idle == 0);
+    CHECK(done == std::vector<uint64_t>(8, 1));
+    CHECK(std::set<std::thread::id>(runner.begin(), runner.end()).size() == 8);
+
+    // Later ones are tried, not guaranteed: until each has worked again, counted in regions.
+    uint32_t waiting = 8;
+    for (int i = 0; i < 200'000 && waiting != 0; ++i) {
+      parallel.region([](uint32_t) {});
+      waiting = 0;
+      for (uint32_t t = 0; t < 8; ++t) waiting += mote::thread_pool_tasks_done(pool.get(), t) == done[t];
+    }
+    CHECK(waiting == 0);
   }
 }
 

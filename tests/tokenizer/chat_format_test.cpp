@@ -137,6 +137,7 @@ TEST_CASE("A role that the format does not know is a status that names it", "[to
 TEST_CASE("Spellings of the same template are recognised by their marks", "[tokenizer][unit]") {
   const std::string plain = kPlainChatMl;
   CHECK(matched(plain) == &format_named("chatml"));
+  CHECK(matched("  " + plain + "\n") == &format_named("chatml"));   // lstrip_blocks, and the file's last line end
   CHECK(matched("{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}" +
                 plain) == &format_named("chatml"));
   CHECK(matched(
@@ -195,7 +196,7 @@ TEST_CASE("A template that says anything else is refused, with what to do instea
       "{{",
       "{% for",
       plain + plain,
-      " " + plain,
+      "x " + plain,
       plain + "x",
       plain.substr(0, plain.size() - 1),
       with("'<|im_end|>' + '\\n'", "'<|im_end|>'"),

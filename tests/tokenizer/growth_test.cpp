@@ -91,6 +91,7 @@ Worst worst_of(const Tokenizer& tokenizer) {
 }
 
 void check_growth(const OpenTokenizer& tokenizer) {
+  REQUIRE(tokenizer.status().message() == "");
   Worst worst;
   on_small_stack(size_t{128} << 10, [&] { worst = worst_of(*tokenizer); });
   INFO("growth " << worst.growth << " (" << worst.growth_of << "), steps a byte " << worst.per_byte << " ("
@@ -102,7 +103,7 @@ void check_growth(const OpenTokenizer& tokenizer) {
 }
 
 std::vector<std::pair<std::string, std::string>> doubling_merges() {
-  std::vector<std::pair<std::string, std::string>> merges;
+  std::vector<std::pair<std::string, std::string>> merges = {{"\xF0", "\x9F"}};
   for (const char* part : {"a", " ", "\n", "7", "!", "'", "\xFF", "\xF0\x9F", "\xBD"})
     for (std::string run = part; run.size() < 64; run += run) merges.emplace_back(run, run);
   for (char c = 'A'; c < 'Z'; ++c) merges.emplace_back(std::string(1, c), std::string(1, static_cast<char>(c + 1)));

@@ -67,7 +67,7 @@ TEST_CASE("A part that may not be parsed keeps its control texts, and none forms
 }
 
 TEST_CASE("Words reach over the borders of parts", "[tokenizer][unit]") {
-  ToyPairs toy = chat_toy();
+  ToyPairs toy = chat_toy("llama-bpe");
   toy.merges = {{"\n", "\n"}};
   const OpenTokenizer tokenizer(toy_byte_level(toy));
   const Ids ids = chat(*tokenizer, *find_chat_format("chatml").value(), {{"user", "\nx"}}, false);

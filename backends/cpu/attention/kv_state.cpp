@@ -29,6 +29,7 @@ void KvState::take(const StateInfo& info, const SessionShape& shape, Arena& aren
   uint64_t capacity = round_up(shape.context, kAttentionBlock);
   if (info.window != 0)
     capacity = std::min(capacity, round_up(uint64_t{info.window} - 1 + shape.max_batch, kAttentionBlock));
+  capacity = std::max<uint64_t>(capacity, kAttentionBlock);   // slots are counted modulo this
   capacity_ = static_cast<uint32_t>(capacity);
   const uint64_t elements = capacity * info.n_kv_heads;   // below 2^64: both are 32 bits wide
   uint64_t key_bytes = UINT64_MAX, value_bytes = UINT64_MAX;

@@ -29,10 +29,10 @@ class KvState {
 
   uint32_t capacity() const { return capacity_; }
   const void* keys(uint32_t kv_head) const {
-    return keys_.data() + kv_head * capacity_ * size_t{info_->key_dim} * element_bytes_;
+    return keys_.data() + size_t{kv_head} * capacity_ * size_t{info_->key_dim} * element_bytes_;
   }
   const void* values(uint32_t kv_head) const {
-    return values_.data() + kv_head * capacity_ * size_t{info_->value_dim} * element_bytes_;
+    return values_.data() + size_t{kv_head} * capacity_ * size_t{info_->value_dim} * element_bytes_;
   }
   const StateInfo& info() const { return *info_; }
 

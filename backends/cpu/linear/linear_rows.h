@@ -73,22 +73,22 @@ inline void add_units(float* partial, const float* w_scale, const float* x_scale
   }
 }
 
-// One row of x with one row of the panel.
-template <class F>
-inline void multiply_row(const IntegerPanel& panel, uint32_t r, uint32_t units, const int16_t* codes,
-                         const float* scales, const int16_t* sums, float* partial) {
+// One row of x with one row of the panel. Not inlined: formats of one kind share it.
+template <uint32_t unit, Mins mins>
+__attribute__((noinline)) void multiply_row(const IntegerPanel& panel, uint32_t r, uint32_t units, const int16_t* codes,
+                                            const float* scales, const int16_t* sums, float* partial) {
   for (uint32_t u = 0; u < units; u += kLanes) {
     const uint32_t count = units - u < kLanes ? units - u : kLanes;
     float value[kLanes];
     int32_t dot[kLanes];
     for (uint32_t i = 0; i < count; ++i)
-      dot[i] = dot_exact<F::kUnit>(panel.codes[r] + (u + i) * F::kUnit, codes + (u + i) * F::kUnit);
+      dot[i] = dot_exact<unit>(panel.codes[r] + (u + i) * unit, codes + (u + i) * unit);
     for (uint32_t i = 0; i < count; ++i) value[i] = static_cast<float>(dot[i]);
     add_units(partial, panel.scales[r] + u, scales + u, value, count);
-    if constexpr (F::kMins == Mins::added) {
+    if constexpr (mins == Mins::added) {
       for (uint32_t i = 0; i < count; ++i) value[i] = static_cast<float>(sums[2 * (u + i)] + sums[2 * (u + i) + 1]);
       add_units(partial, panel.min_scales[r] + u, scales + u, value, count);
-    } else if constexpr (F::kMins == Mins::subtracted) {
+    } else if constexpr (mins == Mins::subtracted) {
       for (uint32_t i = 0; i < count; ++i) dot[i] = dot_exact<16>(panel.mins[r][u + i], sums + (u + i) * 16);
       for (uint32_t i = 0; i < count; ++i) value[i] = -static_cast<float>(dot[i]);
       add_units(partial, panel.min_scales[r] + u, scales + u, value, count);
@@ -120,7 +120,8 @@ void linear_blocks(const LinearJob& job) {
           const float* scales = job.scales + size_t{x0 + x} * units + first;
           const int16_t* row_sums = job.sums + size_t{x0 + x} * sums + first * (F::kUnit / 16);
           for (uint32_t r = 0; r < rows; ++r)
-            multiply_row<F>(scratch.panel.integers, r, count, codes, scales, row_sums, scratch.partial[x][r]);
+            multiply_row<F::kUnit, F::kMins>(scratch.panel.integers, r, count, codes, scales, row_sums,
+                                             scratch.partial[x][r]);
         }
       }
       for (uint32_t x = 0; x < x_rows; ++x) store_outputs(job, row, rows, x0 + x, scratch.partial[x]);
@@ -129,6 +130,16 @@ void linear_blocks(const LinearJob& job) {
 }
 
 // ------------------------------------------------------------------------------------------ single elements
+
+// Not inlined: the three formats share it.
+__attribute__((noinline)) void multiply_elements(const float* w, const float* x, uint32_t count, float* partial) {
+  float lanes[kLanes];
+  for (uint32_t i = 0; i < kLanes; ++i) lanes[i] = partial[i];
+  uint32_t u = 0;
+  for (; u + kLanes <= count; u += kLanes) fma_lanes(lanes, w + u, x + u);
+  for (uint32_t i = 0; u + i < count; ++i) lanes[i] = fma_f32(w[u + i], x[u + i], lanes[i]);
+  for (uint32_t i = 0; i < kLanes; ++i) partial[i] = lanes[i];
+}
 
 template <class F>
 void linear_elements(const LinearJob& job) {
@@ -146,11 +157,7 @@ void linear_elements(const LinearJob& job) {
         for (uint32_t x = 0; x < x_rows; ++x) {
           const float* values = job.x + size_t{x0 + x} * job.columns + first;
           for (uint32_t r = 0; r < rows; ++r) {
-            const float* w = scratch.panel.floats.values[r];
-            float* partial = scratch.partial[x][r];
-            uint32_t u = 0;
-            for (; u + kLanes <= count; u += kLanes) fma_lanes(partial, w + u, values + u);
-            for (uint32_t i = 0; u + i < count; ++i) partial[i] = fma_f32(w[u + i], values[u + i], partial[i]);
+            multiply_elements(scratch.panel.floats.values[r], values, count, scratch.partial[x][r]);
           }
         }
       }

@@ -190,6 +190,27 @@ TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][atte
   CHECK(compare_floats(before, kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false)) == "");
 }
 
+TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]") {
+  // Block 0 holds negative values and small scores. Position 64 outweighs it so far that what it gave becomes -0, and
+  // adds -0 itself; a hidden value of either sign would then make it +0 or leave it.
+  Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f16);
+  cache.state.enter(0, 65);
+  const std::vector<float> zero(16, 0.0F), minus_zero(16, -0.0F), one(16, 1.0F), minus_one(16, -1.0F);
+  for (uint32_t position = 0; position < 64; ++position) cache.state.write_row(position, zero.data(), minus_one.data());
+  cache.state.write_row(64, one.data(), minus_zero.data());
+  const std::vector<Query> queries = {{std::vector<float>(16, 30.0F), 64}};
+  std::string wrong;
+  for (const AttentionRow& row : attention_rows()) {
+    if ((row.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+    for (const std::vector<float>& hidden : {zero, one, minus_one}) {
+      for (uint32_t position = 65; position < 128; ++position)
+        cache.state.write_row(position, zero.data(), hidden.data());
+      wrong += compare_floats(zero, kernel_outputs(cache, *row.table, 0, 1.0F, 0, queries, 1, false));
+    }
+  }
+  CHECK(wrong == "");
+}
+
 TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][attention][hostile]") {
   Random random(8);
   Cache cache({0, 1, 16, 16, 0}, 80, 80, KvType::f16);

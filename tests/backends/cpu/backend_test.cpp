@@ -192,7 +192,7 @@ TEST_CASE("open says how its bytes divide", "[cpu][memory]") {
   std::vector<Step> steps = made.plan.steps;
   Plan plan;
   plan.steps = steps, plan.values = made.plan.values, plan.states = made.plan.states;
-  Arena engine, session;
+  Arena session;
   std::vector<std::byte> memory(4096);
   Arena small(memory.data(), memory.size());
   BackendServices services;

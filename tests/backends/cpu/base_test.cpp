@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/elementwise/elementwise.h"
@@ -61,6 +62,23 @@ TEST_CASE("sixteen fused multiply-adds are those of libm, in ties, subnormals an
     float a[16], b[16], sum[16];
     for (int i = 0; i < 16; ++i) {
       a[i] = hard_number(random), b[i] = hard_number(random), sum[i] = hard_number(random);
+      expected.push_back(std::fma(a[i], b[i], sum[i]));
+    }
+    fma_lanes(sum, a, b);
+    found.insert(found.end(), sum, sum + 16);
+  }
+  // A product that falls short of half a step of `step` by less than a double sees beside `c`: rounded twice, an odd
+  // multiple goes up. Ordinary numbers, and subnormal ones, whose step does not shrink with them.
+  for (const auto& [c, step] : {std::pair{1 + 0x1p-23F, 0x1p-23F},
+                                {-3 - 0x1p-22F, 0x1p-22F},
+                                {0x1.000002p-127F, 0x1p-149F},
+                                {0x3p-149F, 0x1p-149F},
+                                {-0x1.00000ap-128F, 0x1p-149F}}) {
+    float a[16], b[16], sum[16];
+    for (int i = 0; i < 16; ++i) {
+      a[i] = std::ldexp(1 + 0x1p-23F, i - 70), b[i] = std::ldexp(1 - 0x1p-23F, std::ilogb(step) - 1 - (i - 70));
+      if (i % 2 == 1) a[i] = -a[i];
+      sum[i] = c;
       expected.push_back(std::fma(a[i], b[i], sum[i]));
     }
     fma_lanes(sum, a, b);

@@ -1,0 +1,86 @@
+// Runs a model on a backend of its own, and prints the tokens that follow:
+//   skeleton_backend MODEL.gguf [--fail compile|open|run] ID...
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "core/mote.h"
+#include "examples/skeleton_backend/skeleton_backend.h"
+
+namespace {
+
+skeleton::FailAt fail_at(std::string_view word) {
+  if (word == "compile") return skeleton::FailAt::compile;
+  if (word == "open") return skeleton::FailAt::open;
+  if (word == "run") return skeleton::FailAt::run;
+  std::fprintf(stderr, "--fail takes compile, open or run\n");
+  std::exit(2);
+}
+
+// Everything that was opened, closed in the right order.
+struct Opened {
+  mote_engine* engine = nullptr;
+  mote_model* model = nullptr;
+  mote_session* session = nullptr;
+  ~Opened() {
+    mote_session_close(session, nullptr);
+    mote_model_close(model, nullptr);
+    mote_engine_close(engine, nullptr);
+  }
+};
+
+mote_status generate(const char* path, skeleton::Backend* backend, const std::vector<int32_t>& prompt,
+                     mote_error* error) {
+  Opened opened;
+  void* const extra[] = {static_cast<mote::Backend*>(backend)};
+  mote_engine_options engine_options = {};
+  engine_options.struct_bytes = sizeof engine_options;
+  engine_options.backends = "skeleton,cpu";   // steps that skeleton does not take run on cpu
+  engine_options.extra_backends = extra;
+  engine_options.n_extra_backends = 1;
+  mote_status status = mote_engine_open(&engine_options, {}, &opened.engine, error);
+  if (status != MOTE_OK) return status;
+
+  mote_source source = {};
+  source.struct_bytes = sizeof source;
+  source.path = path;
+  status = mote_model_open(opened.engine, &source, nullptr, {}, &opened.model, error);
+  if (status == MOTE_OK) status = mote_session_open(opened.model, nullptr, {}, &opened.session, error);
+  if (status == MOTE_OK) status = mote_feed(opened.session, prompt.data(), prompt.size(), nullptr, error);
+  for (int i = 0; i < 8 && status == MOTE_OK; ++i) {
+    int32_t token = -1;
+    status = mote_next(opened.session, &token, error);
+    if (status == MOTE_OK) std::printf("%s%d", i == 0 ? "" : " ", token);
+  }
+  return status;
+}
+
+}   // namespace
+
+int main(int argc, char** argv) {
+  skeleton::FailAt failure = skeleton::FailAt::never;
+  const char* model = nullptr;
+  std::vector<int32_t> prompt;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--fail" && i + 1 < argc) {
+      failure = fail_at(argv[++i]);
+    } else if (model == nullptr) {
+      model = argv[i];
+    } else {
+      prompt.push_back(std::atoi(argv[i]));
+    }
+  }
+  if (model == nullptr || prompt.empty()) {
+    std::fprintf(stderr, "usage: skeleton_backend MODEL.gguf [--fail compile|open|run] ID...\n");
+    return 2;
+  }
+  skeleton::Backend backend(failure);
+  mote_error error = {};
+  if (generate(model, &backend, prompt, &error) != MOTE_OK) {
+    std::fprintf(stderr, "%s\n", error.message);
+    return 1;
+  }
+  std::printf("\n");
+  return 0;
+}

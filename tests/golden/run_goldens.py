@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Compares what mote computes with the reference outputs, section by section.
+
+  run_goldens.py SECTION --dump PROGRAM [--backend NAME]
+
+SECTION: quant, logits, tokens, stream, sampler, or, with the real model that MOTE_SMOLLM2 names, prompts, follow,
+perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
+Exit status 0: all within the limits; 1: not, or nothing was compared; 4: what the section needs is not there (skipped).
+The limits are those of the goldens' own page (8-bit activations are judged by their relative root mean square).
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SKIPPED = 4
+# What the full set must have, by section; the kept set has some of it.
+LLAMA_MODELS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
+    "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()]
+TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", "tiny-qwen3-f32", "tiny-gemma3-f32",
+              "tiny-gpt2-f32"]
+QUANT_TYPES = ("F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4").split()
+WHOLE_WEIGHTS = ("f32", "f16", "bf16")
+
+
+def fail(sentence):
+    print("FAIL", sentence)
+    sys.exit(1)
+
+
+class Goldens:
+    """Where the data is, the program under test, and a folder for what it writes."""
+
+    def __init__(self, program, backend, scratch):
+        named = os.environ.get("MOTE_GOLDENS_DIR")
+        self.full = bool(named)
+        self.folder = named or os.path.join(HERE, "data")
+        if not os.path.isdir(self.folder):
+            fail("MOTE_GOLDENS_DIR names %s, which is not a folder" % self.folder)
+        self.program, self.backend, self.scratch = program, backend, scratch
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def out(self, name):
+        return os.path.join(self.scratch, name)
+
+    def have(self, path):
+        """Whether a file is there; in the full set it must be."""
+        if os.path.exists(path):
+            return True
+        if self.full:
+            fail("%s is missing from the full set" % path)
+        return False
+
+    def dump(self, *arguments):
+        done = subprocess.run([self.program, *arguments], stdout=subprocess.PIPE, universal_newlines=True)
+        if done.returncode != 0:
+            fail("%s ended with %d" % (" ".join(arguments[:2]), done.returncode))
+        return done.stdout
+
+    def check(self, *arguments):
+        """Runs check.py; True when it found nothing wrong."""
+        return subprocess.run([sys.executable, os.path.join(HERE, "check.py"), *arguments]).returncode == 0
+
+    def real_model(self):
+        model = os.environ.get("MOTE_SMOLLM2")
+        if not model:
+            print("skipped: MOTE_SMOLLM2 is not set")
+            sys.exit(SKIPPED)
+        return model
+
+
+def quant(goldens):
+    written = goldens.dump("quant", goldens.path("quant"), goldens.scratch).split()
+    have = [name for name in QUANT_TYPES if goldens.have(goldens.path("quant", name + ".blocks.bin"))]
+    every = json.load(open(goldens.path("quant", "quant.json")))
+    if len(have) == 0 or not set(have) <= set(written):
+        fail("the program has %s, the data %s" % (written, have))
+    left_out = [name for name in every if name not in have]
+    return goldens.check("quant", goldens.path("quant"), goldens.scratch, "--without", ",".join(left_out))
+
+
+def logits(goldens):
+    good, compared = True, 0
+    for name in LLAMA_MODELS:
+        model, reference = goldens.path("models", name + ".gguf"), goldens.path("models", name + ".ref.json")
+        if not (goldens.have(model) and goldens.have(reference)):
+            continue
+        whole, cut = goldens.out(name + ".bin"), goldens.out(name + ".cut.bin")
+        goldens.dump("logits", model, reference, whole, "--backend", goldens.backend)
+        goldens.dump("logits", model, reference, cut, "--backend", goldens.backend, "--batch", "3")
+        exact = goldens.backend == "reference" or json.load(open(reference))["weights"].lower() in WHOLE_WEIGHTS
+        good &= goldens.check("logits", reference, whole, *([] if exact else ["--rel-rms", "0.03"]))
+        if open(whole, "rb").read() != open(cut, "rb").read():
+            print("FAIL", name, "cut into batches of 3 gives other bits")
+            good = False
+        compared += 1
+    return good and compared > 0
+
+
+def each_tokenizer(goldens):
+    """Pairs of a name and a GGUF file with that vocabulary."""
+    for name in TOKENIZERS:
+        if goldens.have(goldens.path("models", name + ".gguf")) and goldens.have(goldens.path("tokenizer", name + ".jsonl")):
+            yield name, goldens.path("models", name + ".gguf")
+    vocabularies = os.environ.get("MOTE_VOCABULARIES")
+    if vocabularies and goldens.full:
+        for file in sorted(os.listdir(vocabularies)):
+            if file.endswith(".gguf") and os.path.exists(goldens.path("tokenizer", file[:-5] + ".jsonl")):
+                yield file[:-5], os.path.join(vocabularies, file)
+
+
+def tokens(goldens):
+    good, compared = True, 0
+    for name, model in each_tokenizer(goldens):
+        print(name, end=": ", flush=True)
+        cases, found = goldens.path("tokenizer", name + ".jsonl"), goldens.out(name + ".jsonl")
+        goldens.dump("tokens", model, cases, found)
+        good &= goldens.check("tokens", cases, found)
+        compared += 1
+    return good and compared > 0
+
+
+def stream(goldens):
+    cases, everything = goldens.path("tokenizer", "streaming.jsonl"), goldens.out("stream.jsonl")
+    if not os.path.exists(cases):
+        fail("%s is missing" % cases)
+    named = {json.loads(line)["tokenizer"] for line in open(cases)}
+    done = set()
+    with open(everything, "w") as all_lines:
+        for name, model in each_tokenizer(goldens):
+            found = goldens.out(name + ".stream.jsonl")
+            goldens.dump("stream", name, model, cases, found)
+            all_lines.write(open(found).read())
+            done.add(name)
+    print("tokenizers:", " ".join(sorted(done & named)))
+    return goldens.check("stream", cases, everything, "--without", ",".join(sorted(named - done)))
+
+
+def sampler(goldens):
+    found = goldens.out("sampler.jsonl")
+    goldens.dump("sampler", goldens.folder, found)
+    return goldens.check("sampler", goldens.path("sampler", "cases.jsonl"), found, "--tol", "1e-5")
+
+
+def read_real(goldens):
+    return json.load(open(goldens.path("real", "smollm2.json")))
+
+
+def prompts(goldens):
+    """SmolLM2's chat prompts, as text to the byte and as ids."""
+    model, cases, found = goldens.real_model(), goldens.out("prompts.jsonl"), goldens.out("prompts.found.jsonl")
+    wanted = [dict(case, add_generation_prompt=True) for case in read_real(goldens)["cases"]]
+    templates = goldens.path("templates", "templates.jsonl")
+    if goldens.have(templates):
+        for line in open(templates):
+            case = json.loads(line)
+            if case["template"] == "smollm2" and "text" in case and not case["extra"]:
+                wanted.append(case)
+    with open(cases, "w") as file:
+        file.writelines(json.dumps(case) + "\n" for case in wanted)
+    goldens.dump("prompts", model, cases, found)
+    bad = 0
+    for want, line in zip(wanted, open(found)):
+        got = json.loads(line)
+        if got["text"] != want["text"] or got["ids"] != want.get("prompt_ids", got["ids"]):
+            print("FAIL", want["id"], "want", repr(want["text"]), "got", repr(got["text"]), got["ids"])
+            bad += 1
+    print("%d prompts, %d differ" % (len(wanted), bad))
+    return bad == 0 and len(wanted) > 0
+
+
+def follow(goldens):
+    """Along the handed ids: the argmax where the margin is over 1.0, and the ten largest logits."""
+    found, limit = goldens.out("follow.jsonl"), 0.01 if goldens.backend == "reference" else 1.5
+    goldens.dump("follow", goldens.real_model(), goldens.path("real", "smollm2.json"), found, "--backend", goldens.backend)
+    bad, judged, differ, worst = 0, 0, 0, 0.0
+    for case, line in zip(read_real(goldens)["cases"], open(found)):
+        steps = json.loads(line)["steps"]
+        if len(steps) != len(case["greedy_ids"]):
+            fail("%s has %d steps instead of %d" % (case["id"], len(steps), len(case["greedy_ids"])))
+        for at, (step, want, margin) in enumerate(zip(steps, case["greedy_ids"], case["margins"])):
+            differ += step["ids"][0] != want
+            if margin > 1.0 or goldens.backend == "reference" and margin > 0.02:
+                judged += 1
+                if step["ids"][0] != want:
+                    bad += 1
+                    print("FAIL %s step %d: %d instead of %d, margin %g" % (case["id"], at, step["ids"][0], want, margin))
+        for at, (step, want) in enumerate(zip(steps, case["top10"])):
+            got = dict(zip(step["ids"], step["logits"]))
+            for token, logit in zip(want["ids"], want["logits"]):
+                if token in got:
+                    worst = max(worst, abs(got[token] - logit))
+                    if abs(got[token] - logit) > limit:
+                        bad += 1
+                        print("FAIL %s step %d: logit of %d is %g instead of %g" % (case["id"], at, token, got[token], logit))
+    print("%d steps judged, %d argmax differ at any margin, logits off by %.4g at most (limit %g)" % (judged, differ, worst, limit))
+    return bad == 0 and judged > 0
+
+
+def perplexity(goldens):
+    """Chunks of 256, on a backend with 8-bit activations of 512 too."""
+    reference, real = goldens.backend == "reference", read_real(goldens)
+    good = True
+    for chunk in ["256"] if reference else ["256", "512"]:
+        found, limit = goldens.out("perplexity.json"), 0.0005 if reference else 0.005
+        goldens.dump("perplexity", goldens.real_model(), goldens.path("real", real["text"]), chunk, found, "--backend",
+                     goldens.backend)
+        got, want = json.load(open(found)), real["perplexity"][chunk]["transformers_f32"]
+        off = got["perplexity"] / want - 1
+        good &= abs(off) <= limit and got["text_tokens"] == real["text_tokens"]
+        print("chunks of %s: %.5f, reference %.5f, off by %+.4f %% (limit %g %%), %d tokens" % (
+            chunk, got["perplexity"], want, 100 * off, 100 * limit, got["text_tokens"]))
+    return good
+
+
+SECTIONS = {section.__name__: section for section in (quant, logits, tokens, stream, sampler, prompts, follow, perplexity)}
+
+
+def main():
+    try:
+        import numpy  # noqa: F401 (check.py needs it)
+    except ImportError:
+        other = os.environ.get("MOTE_PYTHON")
+        if not other or os.environ.get("MOTE_GOLDENS_TRIED"):
+            fail("no numpy for %s; MOTE_PYTHON names a Python that has it (tests/run.sh sets it)" % sys.executable)
+        os.environ["MOTE_GOLDENS_TRIED"] = "1"
+        os.execvp(other, [other, os.path.abspath(__file__), *sys.argv[1:]])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("section", choices=sorted(SECTIONS))
+    parser.add_argument("--dump", required=True)
+    parser.add_argument("--backend", default="cpu")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        goldens = Goldens(arguments.dump, arguments.backend, scratch)
+        sys.exit(0 if SECTIONS[arguments.section](goldens) else 1)
+
+
+if __name__ == "__main__":
+    main()
