@@ -14,8 +14,10 @@ namespace {
 
 TEST_CASE("The counter sees the heap calls of other threads", "[memory][heap][threads]") {
   std::atomic<int> phase{0};
+  std::atomic<bool> runs{false};
   int* volatile kept = nullptr;
   std::thread other([&] {
+    runs.store(true);
     while (phase.load() != 1) {
     }
     kept = new int(7);
@@ -32,6 +34,8 @@ TEST_CASE("The counter sees the heap calls of other threads", "[memory][heap][th
     while (phase.load() == to) {
     }
   };
+  while (!runs.load()) {   // a thread that begins calls the heap as well
+  }
   start_counting();
   go(1);
   const uint64_t after_new = stop_counting();

@@ -6,6 +6,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/program.h"
+#include "tests/conformance/cases.h"
 #include "tests/conformance/harness.h"
 #include "tests/conformance/weights.h"
 
@@ -98,38 +99,44 @@ std::vector<uint32_t> cuts_of(uint32_t positions, uint32_t batch) {
 
 TEST_CASE("a model has the same bits for any lanes, any cut into batches and any instruction set",
           "[cpu][determinism][threads]") {
-  for (const KvType type : {KvType::f16, KvType::f32}) {
-    const Case made = small_model(150, type, 11);
-    RunOptions whole;
-    whole.cuts = {150};
-    const std::vector<float> expected = outputs(kScalar, made, whole);
-    int finite = 0;
-    for (const float value : expected) finite += std::isfinite(value);
-    CHECK(finite == 150 * 40);
-    for (const BackendEntry& entry : {kScalar, kBest}) {
-      for (const uint32_t lanes : {1U, 2U, 3U, 8U}) {
-        for (const uint32_t batch : {1U, 7U, 64U, 150U}) {
-          RunOptions options;
-          options.lanes = lanes;
-          options.threads = lanes == 3 && batch != 1;
-          options.cuts = cuts_of(150, batch);
-          CAPTURE(entry.name, lanes, batch);
-          CHECK(compare_bits(expected, outputs(entry, made, options)) == "");
-        }
-      }
-    }
+  struct Way {
+    const BackendEntry& entry;
+    KvType type;
+    uint32_t lanes, batch;
+  };
+  std::vector<Way> ways = {
+      {kScalar, KvType::f16, 2, 7}, {kScalar, KvType::f16, 3, 64}, {kScalar, KvType::f16, 8, 1},
+      {kScalar, KvType::f32, 3, 7}, {kBest, KvType::f32, 2, 64},   {kBest, KvType::f32, 8, 150},
+  };
+  for (const uint32_t lanes : {1U, 2U, 3U, 8U})
+    for (const uint32_t batch : {1U, 7U, 64U, 150U}) ways.push_back({kBest, KvType::f16, lanes, batch});
+  const Case models[] = {small_model(150, KvType::f16, 11), small_model(150, KvType::f32, 11)};
+  RunOptions whole;
+  whole.cuts = {150};
+  const std::vector<float> expected[] = {outputs(kScalar, models[0], whole), outputs(kScalar, models[1], whole)};
+  int finite = 0;
+  for (const float value : expected[0]) finite += std::isfinite(value);
+  CHECK(finite == 150 * 40);
+  for (const Way& way : ways) {
+    const size_t which = way.type == KvType::f16 ? 0 : 1;
+    RunOptions options;
+    options.lanes = way.lanes;
+    options.threads = way.lanes == 3 && way.batch != 1;
+    options.cuts = cuts_of(150, way.batch);
+    CAPTURE(way.entry.name, which, way.lanes, way.batch);
+    CHECK(compare_bits(expected[which], outputs(way.entry, models[which], options)) == "");
   }
 }
 
 TEST_CASE("a long sequence has the same bits whether chunks are split over lanes or not", "[cpu][determinism]") {
-  Case made = small_model(1100, KvType::f16, 12);
-  made.wanted = {1022, 1023, 1024, 1025, 1063, 1087, 1088, 1099};
+  const Case made = attention_case({6, 2, 24, 20, 0, 1100, KvType::f16, 0, 1}, 12);
   RunOptions whole, single;
   whole.cuts = {1100};
   single.lanes = 3;
   single.cuts = {1000};
   for (int i = 0; i < 100; ++i) single.cuts.push_back(1);   // one row at a time across the border of a chunk
-  CHECK(compare_bits(outputs(kScalar, made, whole), outputs(kScalar, made, single)) == "");
+  for (const BackendEntry& entry : {kScalar, kBest})
+    CHECK(compare_bits(outputs(kScalar, made, whole), outputs(entry, made, single)) == "");
 }
 
 TEST_CASE("rewinding to a border of a block and feeding again has the bits of a fresh start", "[cpu][determinism]") {
