@@ -108,7 +108,7 @@ Status read_conversation(const mote_model* model, const char* format, const mote
       return Status::error(Code::invalid_argument, "message {} has a role or content that is NULL", i);
     conversation->messages[i] = {message.role,
                                  {message.content == nullptr ? "" : message.content, message.content_bytes}};
-    conversation->text_bytes += conversation->messages[i].role.size() + message.content_bytes;
+    conversation->text_bytes += message.content_bytes;
   }
   conversation->count = n_messages;
   return {};

@@ -140,20 +140,18 @@ TEST_CASE("Chat prompts that cannot be are refused in a sentence", "[api][text]"
   CHECK(contains(ask("chatml", many.data(), many.size()).sentence, "257"));
 }
 
-TEST_CASE("A chat with many messages gets the working memory that it needs", "[api][text]") {
+TEST_CASE("A chat of many messages gets the working memory that it needs", "[api][text]") {
   const Engine engine("reference");
   const Model model(engine, toy_llama({.n_layers = 1}));
-  const std::string content(5000, 'r');
-  std::vector<mote_message> messages(100, {"user", content.c_str(), content.size()});
+  const std::string word(3000, 'w');
+  const std::vector<mote_message> messages(250, {"user", word.c_str(), word.size()});
   size_t n = 0;
-  std::string text(600000, 0);
-  REQUIRE(mote_chat_text(model, "chatml", messages.data(), messages.size(), 1, text.data(), text.size(), &n, nullptr) ==
-          MOTE_OK);
+  std::string text(1000000, 0);
+  REQUIRE(mote_chat_text(model, "chatml", messages.data(), 250, 1, text.data(), text.size(), &n, nullptr) == MOTE_OK);
   text.resize(n);
   Tokens tokens(n);
   const Outcome said = outcome([&](mote_error* e) {
-    return mote_chat_tokens(model, "chatml", messages.data(), messages.size(), 1, {}, tokens.data(), tokens.size(), &n,
-                            e);
+    return mote_chat_tokens(model, "chatml", messages.data(), 250, 1, {}, tokens.data(), tokens.size(), &n, e);
   });
   CHECK(said.sentence == "untouched");
   REQUIRE(said.status == MOTE_OK);
@@ -161,6 +159,21 @@ TEST_CASE("A chat with many messages gets the working memory that it needs", "[a
   std::string back(text.size(), 0);
   REQUIRE(mote_detokenize(model, tokens.data(), tokens.size(), back.data(), back.size(), &n, nullptr) == MOTE_OK);
   CHECK(back == text);
+}
+
+TEST_CASE("A role that a chat format does not know is named", "[api][text]") {
+  const Engine engine("reference");
+  const Model model(engine, toy_llama({.n_layers = 1}));
+  size_t n = 0;
+  int32_t ids[256];
+  for (const std::string& role : {std::string("tool"), std::string(), std::string(5000, 'r')}) {
+    const mote_message messages[] = {{"user", "hello", 5}, {role.c_str(), "hi", 2}};
+    const Outcome said =
+        outcome([&](mote_error* e) { return mote_chat_tokens(model, "chatml", messages, 2, 1, {}, ids, 256, &n, e); });
+    CAPTURE(role, said.sentence);
+    CHECK(said.status == MOTE_INVALID_ARGUMENT);
+    CHECK(contains(said.sentence, "message 1 has the role"));
+  }
 }
 
 TEST_CASE("End tokens are listed, and each is one", "[api][text]") {

@@ -65,6 +65,13 @@ std::string fault_of(const Printed& first, const Printed& printed, uint32_t thre
   return fault;
 }
 
+// In a sanitizer's build, which is many times as slow: the corners of a shorter prompt.
+#ifdef MOTE_SANITIZED
+constexpr bool kInFull = false;
+#else
+constexpr bool kInFull = true;
+#endif
+
 TEST_CASE("A prompt of 1,100 tokens gives the same bits over threads, batches and rewinds, in separate processes",
           "[determinism][processes]") {
   const std::string rewinds = " 63 64 65 1023 1025";
@@ -72,17 +79,13 @@ TEST_CASE("A prompt of 1,100 tokens gives the same bits over threads, batches an
     Printed first;
     for (const uint32_t threads : {1u, 2u, 3u, 8u})
       for (const uint32_t batch : {1u, 7u, 64u, 512u}) {
-#ifdef MOTE_SANITIZED   // slow there: the corners
-        if (!((threads == 1 && batch == 512) || (threads == 3 && batch == 7) || (threads == 8 && batch == 64)))
-          continue;
-#endif
-        // The second type of keys and values: the corners alone.
-        if (kv[1] == '3' && !((threads == 1 && batch == 512) || (threads == 3 && batch == 7))) continue;
+        const bool corner = (threads == 1 && batch == 512) || (threads == 3 && batch == 7);
+        if (!corner && (!kInFull || kv[1] == '3')) continue;   // the second type of keys and values: the corners alone
         CAPTURE(kv, threads, batch);
-        const Printed printed =
-            run_logits_hash("toy 1100 " + std::to_string(threads) + " " + std::to_string(batch) + " " + kv + rewinds);
+        const Printed printed = run_logits_hash((kInFull ? "toy 1100 " : "toy 300 ") + std::to_string(threads) + " " +
+                                                std::to_string(batch) + " " + kv + rewinds);
         if (first.hashes.empty()) first = printed;
-        REQUIRE(first.hashes.size() == 7);
+        REQUIRE(first.hashes.size() == (kInFull ? 7 : 5));
         CHECK(fault_of(first, printed, threads) == "");
       }
   }
