@@ -70,13 +70,13 @@ else
   say "clang 19 is not to be had here: ${CXX:-c++} builds what clang would"
 fi
 build tsan thread tsan "$thread_folders"
-# Builds that others choose: the smallest (clang), and one backend with a few formats.
-build size '' size
 CC=$first_cc CXX=$first_cxx
+# Builds that others choose: the smallest, and one backend with a few formats.
+build size '' size
 build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
 
 # One run over the test lists of all builds, so that one summary counts everything.
 mkdir -p build/all
-printf 'subdirs(../dev ../ci ../tsan)\n' > build/all/CTestTestfile.cmake
+printf 'subdirs(../dev ../ci ../tsan ../size)\n' > build/all/CTestTestfile.cmake
 heading "running the tests"
 exec ctest --test-dir build/all --output-on-failure --no-tests=error --output-log build/all/ctest.log -j "$(nproc)" "$@"
