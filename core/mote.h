@@ -50,7 +50,7 @@ typedef enum mote_status {
   MOTE_CANCELLED = 8,        /* mote_cancel was called */
   MOTE_WRONG_STATE = 9,      /* the call does not fit the moment: nothing fed yet, sessions still open */
   MOTE_BUSY = 10,            /* the session is inside another call */
-  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity */
+  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity; a key or value is NaN */
   MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered */
 } mote_status;
 

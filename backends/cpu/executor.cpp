@@ -12,12 +12,13 @@ constexpr StepRunner kRunners[] = {
 }   // namespace
 
 Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
-  const RunContext context = {batch, values, parallel, scratch, states, shape.kv_type};
+  FirstNan first_nan;
+  const RunContext context = {batch, values, parallel, scratch, states, shape.kv_type, first_nan};
   for (const PreparedStep& prepared : program->steps) {
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
   }
-  return {};
+  return first_nan.status();
 }
 
 Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {

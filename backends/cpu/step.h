@@ -11,6 +11,7 @@
 #include "backends/cpu/norm/norm.h"
 #include "core/base/arena.h"
 #include "core/ops/backend.h"
+#include "core/ops/first_nan.h"
 
 namespace mote {
 
@@ -49,6 +50,7 @@ struct RunContext {
   const StepScratch& scratch;
   std::span<KvState> states;   // by State::id
   KvType kv_type;
+  FirstNan& first_nan;
 
   uint32_t rows(Value value) const {
     return static_cast<uint32_t>(value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size());

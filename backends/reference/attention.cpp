@@ -9,7 +9,7 @@
 namespace mote {
 namespace {
 
-// The value as the session's KV type keeps it: finite, NaN is 0.
+// The value as the session's KV type keeps it: finite. A NaN is 0 here, and the run fails.
 float kept(float value, KvType type) {
   if (value != value) return 0;
   if (type == KvType::f16) return f16_to_f32(f32_to_f16(std::clamp(value, -65504.0F, 65504.0F)));
@@ -26,6 +26,9 @@ Status ReferenceExecutor::append(const Step& step, const Batch& batch) {
     float* to = state_row(step.state, batch.first_position + static_cast<uint32_t>(row));
     for (size_t i = 0; i < key_columns; ++i) to[i] = kept(keys[i], shape_.kv_type);
     for (size_t i = 0; i < value_columns; ++i) to[key_columns + i] = kept(values[i], shape_.kv_type);
+    const auto is_nan = [](float value) { return value != value; };
+    if (std::any_of(keys, keys + key_columns, is_nan) || std::any_of(values, values + value_columns, is_nan))
+      first_nan_.note(batch.first_position + static_cast<uint32_t>(row), part_.plan->states[step.state.id].layer);
   }
   return {};
 }

@@ -83,11 +83,12 @@ Status ReferenceExecutor::check(const Batch& batch) const {
 
 Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
   MOTE_RETURN_IF_ERROR(check(batch));
+  first_nan_ = {};
   for (const Step& step : part_.steps()) {
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled before {}", op_info(step.op).name);
     MOTE_RETURN_IF_ERROR(run_step(step, batch));
   }
-  return {};
+  return first_nan_.status();
 }
 
 // No default: the compiler names an op that is missing here.

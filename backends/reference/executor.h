@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/ops/backend.h"
+#include "core/ops/first_nan.h"
 
 namespace mote {
 
@@ -77,6 +78,7 @@ class ReferenceExecutor final : public Executor {
   std::span<double> scores_;       // attention: [lanes, context]
   std::span<double> sums_;         // attention: [lanes, max_value_dim_]
   uint32_t max_columns_ = 0, max_value_dim_ = 0;
+  FirstNan first_nan_;   // of the run that is under way
 };
 
 }   // namespace mote

@@ -19,7 +19,7 @@ enum class Code : int32_t {
   cancelled = 8,
   wrong_state = 9,   // the call does not fit the moment (nothing fed yet, sessions still open)
   busy = 10,         // the session is inside another call
-  not_finite = 11,   // logits are NaN or infinite
+  not_finite = 11,   // logits are NaN or infinite, keys or values are NaN
   backend_failed = 12,
 };
 

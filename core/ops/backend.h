@@ -87,7 +87,8 @@ class Program {
 class Executor {
  public:
   // Runs all steps of the part over the batch. The states it owns take the batch's rows at its positions. Values made
-  // by other parts are there already. Cancelled, or failed: the caller will `discard`.
+  // by other parts are there already. Cancelled, or failed: the caller will `discard`. A NaN that `append` was given
+  // fails the run at its end (first_nan.h).
   virtual Status run(const Batch& batch, CancelFlag cancel) = 0;
 
   // Around a batch: after a `begin` that succeeded either `commit`, or `discard`, which brings the states back to what

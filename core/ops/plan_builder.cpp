@@ -17,7 +17,7 @@ bool PlanBuilder::same_shape(Op op, Value a, Value b) {
 Step PlanBuilder::start(Op op, Value x) const {
   Step step;
   step.op = op;
-  step.layer = static_cast<uint16_t>(layer_ < kNoLayer ? layer_ : kNoLayer);
+  step.layer = static_cast<uint16_t>(layer_ < Step::kNoLayer ? layer_ : Step::kNoLayer);
   step.inputs[0] = x;
   return step;
 }

@@ -29,7 +29,7 @@ class PlanBuilder {
 
   // Steps added from here on belong to this layer (for messages and profiles).
   void enter_layer(uint32_t layer) { layer_ = layer; }
-  void leave_layers() { layer_ = kNoLayer; }
+  void leave_layers() { layer_ = Step::kNoLayer; }
 
   Value embed(const Matrix& table);   // [tokens, table.columns]
   Value position_embed(Value x, const Matrix& table);
@@ -55,8 +55,6 @@ class PlanBuilder {
   const Status& status() const { return status_; }
 
  private:
-  static constexpr uint16_t kNoLayer = 0xffff;
-
   Step start(Op op, Value x) const;
   Value finish_step(Step& step, Dimension rows, uint32_t columns);
   void add_step(const Step& step);
@@ -69,7 +67,7 @@ class PlanBuilder {
   std::span<StateInfo> states_;
   bool storing_ = false;
   Counts counts_;
-  uint32_t layer_ = kNoLayer;
+  uint32_t layer_ = Step::kNoLayer;
   StateInfo last_state_{};   // of the last kv_state: what append and attention are checked against
   uint16_t last_state_id_ = State::kNone;
   Value angles_;   // made by the first rope of each setting, shared by the ones after it

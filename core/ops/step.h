@@ -102,7 +102,7 @@ struct RopeAttributes {
 
 // append: inputs keys [tokens, n_kv_heads * key_dim] and values [tokens, n_kv_heads * value_dim] enter the state at
 // the batch's positions, rounded to the session's KV type; what is not finite in that type is brought into its
-// range (NaN becomes 0). No output.
+// range. No output. A NaN among them: the run fails with not_finite (core/ops/first_nan.h); what is stored is 0.
 // attention: input q [tokens, n_heads * key_dim]; query at position p sees keys max(0, p - window + 1) .. p (window 0:
 // from 0); head h reads KV head h / (n_heads / n_kv_heads); weights = softmax(softcap(scale * q k)); output
 // [tokens, n_heads * value_dim].                                        https://arxiv.org/abs/2305.13245
@@ -132,7 +132,8 @@ struct Step {
   static constexpr uint32_t kMaxInputs = 2;
 
   Op op;
-  uint16_t layer = 0xffff;   // for messages and profiles; 0xffff: outside the layers
+  static constexpr uint16_t kNoLayer = 0xffff;   // outside the layers
+  uint16_t layer = kNoLayer;                     // for messages and profiles
   Value inputs[kMaxInputs];
   Value output;
   State state;

@@ -34,7 +34,7 @@ uint32_t describe_step(const Step& step, char* to, uint32_t capacity) {
     return format_sentence(to, capacity, "{} {} {} [{}, {}]", arguments, 5);
   }
   const FormatArgument arguments[] = {FormatArgument(op), FormatArgument(step.layer)};
-  return format_sentence(to, capacity, step.layer == 0xffff ? "{}" : "{} of layer {}", arguments, 2);
+  return format_sentence(to, capacity, step.layer == Step::kNoLayer ? "{}" : "{} of layer {}", arguments, 2);
 }
 
 Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backends, Arena& arena) {

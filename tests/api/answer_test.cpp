@@ -111,7 +111,8 @@ TEST_CASE("A full context ends an answer with its reason and what was held", "[a
 }
 
 TEST_CASE("Weights that are not numbers end in a status, not in a text", "[api][answer]") {
-  for (const char* tensor : {"token_embd.weight", "blk.0.attn_q.weight", "output_norm.weight", "output.weight"}) {
+  for (const char* tensor :
+       {"blk.0.attn_q.weight", "blk.0.attn_output.weight", "output_norm.weight", "output.weight"}) {
     for (const char* backend : {"cpu", "reference"}) {
       CAPTURE(tensor, backend);
       GgufBuilder file = toy_llama({.n_layers = 1});

@@ -224,11 +224,10 @@ TEST_CASE("keys and values enter the oracle rounded to the KV type and finite", 
     float from, f16, f32;
   };
   constexpr float kMax = std::numeric_limits<float>::max();
-  const Kept table[] = {{1.0F, 1.0F, 1.0F},      {NAN, 0, 0},
-                        {INFINITY, 65504, kMax}, {-INFINITY, -65504, -kMax},
-                        {65519, 65504, 65519},   {65520, 65504, 65520},
-                        {-1e6F, -65504, -1e6F},  {0.1F, 0.0999755859375F, 0.1F},
-                        {1e-8F, 0, 1e-8F},       {6e-8F, 0x1p-24F, 6e-8F}};
+  const Kept table[] = {
+      {1.0F, 1.0F, 1.0F},      {-1e6F, -65504, -1e6F}, {INFINITY, 65504, kMax},        {-INFINITY, -65504, -kMax},
+      {65519, 65504, 65519},   {65520, 65504, 65520},  {0.1F, 0.0999755859375F, 0.1F}, {1e-8F, 0, 1e-8F},
+      {6e-8F, 0x1p-24F, 6e-8F}};
   std::string wrong;
   for (const KvType type : {KvType::f16, KvType::f32}) {
     Case made;

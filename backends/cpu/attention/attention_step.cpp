@@ -1,5 +1,6 @@
 // Runs `append` and `attention`: which rows share a call, and who computes what.
 #include <algorithm>
+#include <atomic>
 
 #include "backends/cpu/step.h"
 
@@ -60,6 +61,12 @@ struct Work {
   void run(const AttentionJob& job) const { kv_type == KvType::f16 ? table->attend_f16(job) : table->attend_f32(job); }
 };
 
+void lower_to(std::atomic<uint32_t>& least, uint32_t value) {
+  uint32_t seen = least.load(std::memory_order_relaxed);
+  while (value < seen && !least.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
 float* lane_scratch(const RunContext& context, uint32_t lane) {
   return static_cast<float*>(context.scratch.lane(lane));
 }
@@ -100,10 +107,15 @@ Status run_append(const PreparedStep& prepared, const RunContext& context) {
   const size_t key_columns = prepared.step->inputs[0].columns, value_columns = prepared.step->inputs[1].columns;
   state.enter(first, rows);
   const uint64_t cost = uint64_t{rows} * (key_columns + value_columns) * 2;
+  std::atomic<uint32_t> first_nan_row{rows};
   for_pieces(context.parallel, rows, 16, cost, [&](uint32_t begin, uint32_t end, uint32_t) {
-    for (uint32_t row = begin; row < end; ++row)
-      state.write_row(first + row, keys + row * key_columns, values + row * value_columns);
+    for (uint32_t row = begin; row < end; ++row) {
+      if (!state.write_row(first + row, keys + row * key_columns, values + row * value_columns))
+        lower_to(first_nan_row, row);
+    }
   });
+  const uint32_t nan_row = first_nan_row.load(std::memory_order_relaxed);
+  if (nan_row < rows) context.first_nan.note(first + nan_row, state.info().layer);
   return {};
 }
 

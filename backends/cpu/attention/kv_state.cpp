@@ -73,16 +73,20 @@ void KvState::visit_row(uint32_t position, Visit visit) const {
   }
 }
 
-void KvState::write_row(uint32_t position, const float* keys, const float* values) {
+bool KvState::write_row(uint32_t position, const float* keys, const float* values) {
   const size_t n_keys = size_t{info_->n_kv_heads} * info_->key_dim;
+  bool has_nan = false;
   const auto write = [&](auto& element, size_t index) {
     using Element = std::remove_reference_t<decltype(element)>;
-    element = to_finite(index < n_keys ? keys[index] : values[index - n_keys], static_cast<Element*>(nullptr));
+    const float value = index < n_keys ? keys[index] : values[index - n_keys];
+    has_nan |= value != value;
+    element = to_finite(value, static_cast<Element*>(nullptr));
   };
   if (element_bytes_ == 2)
     visit_row<uint16_t>(position, write);
   else
     visit_row<float>(position, write);
+  return !has_nan;
 }
 
 void KvState::export_row(uint32_t position, uint8_t* to) const {

@@ -6,9 +6,9 @@
 // Position p lies in slot p % capacity. Without a window the capacity is the context; with one, a ring that holds
 // the window and one batch, so a batch never overwrites what its own rows see.
 //
-// What is stored is finite: NaN becomes 0, anything beyond the type's range its largest number of that sign. The
-// memory of a block of 64 slots is zeroed when the first position enters it, so that positions which nobody has written
-// yet are finite too.
+// What is stored is finite: NaN becomes 0 (and the run fails, core/ops/first_nan.h), anything beyond the type's range
+// its largest number of that sign. The memory of a block of 64 slots is zeroed when the first position enters it, so
+// that positions which nobody has written yet are finite too.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,8 @@ class KvState {
   // Before the rows of positions [first, first + rows) are written: zeroes blocks that are entered for the first time.
   void enter(uint32_t first, uint32_t rows);
   // keys [n_kv_heads * key_dim], values [n_kv_heads * value_dim]. Different positions may be written at the same time.
-  void write_row(uint32_t position, const float* keys, const float* values);
+  // False: there was a NaN among them (stored as 0).
+  bool write_row(uint32_t position, const float* keys, const float* values);
 
   uint64_t row_bytes() const {
     return uint64_t{info_->n_kv_heads} * (info_->key_dim + info_->value_dim) * element_bytes_;
