@@ -22,6 +22,8 @@ constexpr BackendEntry kBackends[] = {
     {nullptr, nullptr},   // keeps the table from being empty
 };
 
+static_assert(std::size(kBackends) - 1 == MOTE_BACKEND_COUNT, "MOTE_BACKENDS names a backend without a row here");
+
 }   // namespace
 
 std::span<const BackendEntry> built_in_backends() { return std::span(kBackends).first(std::size(kBackends) - 1); }

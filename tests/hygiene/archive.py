@@ -5,6 +5,7 @@
 Object files rather than the archive, because their paths say which part they belong to; the archive is made of them.
 """
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -44,6 +45,10 @@ SECTIONS = [
 ]
 
 
+# Sources compiled for more than the baseline: the linker could pick their copy of a shared function for everybody.
+NEWER_PROCESSOR = r".*_(avx2|avx512\w*|f16c|neon|dotprod|i8mm|sve)\.cpp\.o(bj)?"
+
+
 def run(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -57,7 +62,7 @@ def main():
     object_list, nm, readelf = sys.argv[1:4]
     with open(object_list, encoding="utf-8") as file:
         objects = [line.strip() for line in file if line.strip()]
-    findings, checked = [], 0
+    findings, checked, newer = [], 0, 0
     for path in objects:
         part = part_of(path)
         if part is None:
@@ -68,11 +73,19 @@ def main():
             symbol = line.split()[0].split("@")[0]
             findings.extend(f"{part}: asks for {symbol} ({name}: {why})" for name, parts, pattern, why in UNDEFINED
                             if part.startswith(tuple(parts)) and re.fullmatch(pattern, symbol))
+        if re.fullmatch(NEWER_PROCESSOR, part):
+            newer += 1
+            for line in run(nm, "--defined-only", "--format=posix", path).splitlines():
+                symbol, kind = line.split()[:2]
+                if kind in "WwVvu":
+                    findings.append(f"{part}: defines {symbol} for all to share (an older processor may get this copy)")
         # [Nr] Name Type Address Off Size ...
         for section, size in re.findall(r"^\s*\[\s*\d+\] (\S+)\s+\S+\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+)",
                                         run(readelf, "--sections", "--wide", path), flags=re.MULTILINE):
             findings.extend(f"{part}: section {section} of {int(size, 16)} bytes ({why})" for pattern, parts, why in SECTIONS
                             if int(size, 16) and part.startswith(tuple(parts)) and re.fullmatch(pattern, section))
+    if platform.machine() in ("x86_64", "AMD64") and newer == 0 and any("/cpu/" in path for path in objects):
+        findings.append("no object for a newer processor was found")
     tree.end(findings, checked)
 
 
