@@ -84,6 +84,11 @@ class EngineOpening {
     for (size_t i = 0; i < options_.n_extra_backends; ++i)
       if (options_.extra_backends[i] == nullptr)
         return Status::error(Code::invalid_argument, "extra_backends[{}] is NULL", i);
+    for (size_t i = 0; i < options_.n_extra_backends; ++i)
+      if (extra(i)->interface_version() != kInterfaceVersion)
+        return Status::error(Code::unsupported,
+                             "backend {} was compiled against interface {} of core/ops; this library has {}",
+                             extra(i)->name(), extra(i)->interface_version(), kInterfaceVersion);
     const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
     if (wanted != "auto" && wanted != "baseline")
       return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);

@@ -34,23 +34,19 @@ Result<Program*> CpuBackend::compile(const PlanPart& part, Arena& model_arena, F
 
 Result<Executor*> CpuBackend::open(const PlanPart& part, Program* program, const SessionShape& shape,
                                    const ValueMemory& values, Arena& session_arena, Footprint* footprint) {
+  MOTE_RETURN_IF_ERROR(check_shape(part, shape));
   CpuExecutor* executor = session_arena.create<CpuExecutor>();
   const std::span<KvState> states = session_arena.take<KvState>(part.plan->states.size());
   for (KvState& state : states) new (&state) KvState();
   const uint64_t before_states = session_arena.used_bytes();
   for (size_t id = 0; id < part.plan->states.size(); ++id) {
-    bool owned = false;
-    for (const Step& step : part.steps()) owned = owned || (step.op == Op::append && step.state.id == id);
     KvState measured;
-    if (owned) (states.empty() ? measured : states[id]).take(part.plan->states[id], shape, session_arena);
+    if (part.owns(State{static_cast<uint16_t>(id)}))
+      (states.empty() ? measured : states[id]).take(part.plan->states[id], shape, session_arena);
   }
-  const uint64_t before_scratch = session_arena.used_bytes();
+  if (footprint != nullptr) footprint->state_bytes += session_arena.used_bytes() - before_states;
   const StepScratch scratch = take_scratch(part, shape, parallel.lanes, session_arena);
   MOTE_RETURN_IF_ERROR(session_arena.status("the session on backend cpu"));
-  if (footprint != nullptr) {
-    footprint->state_bytes += before_scratch - before_states;
-    footprint->scratch_bytes += session_arena.used_bytes() - before_scratch;
-  }
   if (executor == nullptr) return static_cast<Executor*>(nullptr);
   executor->program = static_cast<const CpuProgram*>(program);
   executor->values = values;

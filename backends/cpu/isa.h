@@ -18,14 +18,14 @@ inline IsaBits isa_bits(const CpuFeatures& features) {
   return (features.avx2 ? kIsaAvx2 : 0) | (features.fma ? kIsaFma : 0) | (features.f16c ? kIsaF16c : 0);
 }
 
-// The last row whose requirement `available` meets: rows stand in order of preference, the scalar one first.
-// Row needs a member `required`; the first row requires nothing.
-template <class Row>
-const Row& choose_kernel(const Row* rows, uint32_t count, IsaBits available) {
+// The last variant whose requirement `available` meets: variants stand in order of preference, the scalar one first.
+// Variant needs a member `required`; the first one requires nothing.
+template <class Variant>
+const Variant& choose_kernel(const Variant* variants, uint32_t count, IsaBits available) {
   uint32_t best = 0;
   for (uint32_t i = 1; i < count; ++i)
-    if ((rows[i].required & ~available) == 0) best = i;
-  return rows[best];
+    if ((variants[i].required & ~available) == 0) best = i;
+  return variants[best];
 }
 
 }   // namespace mote

@@ -19,15 +19,9 @@ bool supports_state(const Step& step, const Plan& plan) {
          (step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0);
 }
 
-bool owns_state(const PlanPart& part, State state) {
-  for (const Step& step : part.steps())
-    if (step.op == Op::append && step.state.id == state.id) return true;
-  return false;
-}
-
-template <class Rows>
-auto* choose_table(const Rows& rows, IsaBits available) {
-  return choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), available).table;
+template <class Variants>
+auto* choose_table(const Variants& variants, IsaBits available) {
+  return choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available).table;
 }
 
 uint64_t rows_of(const SessionShape& shape, Value value) {
@@ -62,9 +56,9 @@ bool supports_step(const Step& step, const Plan& plan) {
 }
 
 Status prepare_steps(const PlanPart& part, IsaBits available, std::span<PreparedStep> steps) {
-  const AttentionTable* attention = choose_table(attention_rows(), available);
-  const NormTable* norm = choose_table(norm_rows(), available);
-  const ElementwiseTable* elementwise = choose_table(elementwise_rows(), available);
+  const AttentionTable* attention = choose_table(attention_variants(), available);
+  const NormTable* norm = choose_table(norm_variants(), available);
+  const ElementwiseTable* elementwise = choose_table(elementwise_variants(), available);
   Value quantized;   // the Value whose codes are in the scratch
   uint32_t quantized_unit = 0;
   for (uint32_t i = 0; i < part.count; ++i) {
@@ -73,9 +67,8 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
     if (!supports_step(step, *part.plan))
       return Status::error(Code::unsupported, "the cpu backend does not run step {} ({}) of this plan", part.first + i,
                            op);
-    if (step.op == Op::attention && !owns_state(part, step.state))
-      return Status::error(Code::unsupported, "step {} (attention) reads a state that another backend writes",
-                           part.first + i);
+    if (op_info(step.op).state != StateUse::none && !part.owns(step.state))
+      return Status::error(Code::unsupported, "step {} ({}) uses a state that another part keeps", part.first + i, op);
     PreparedStep prepared;
     prepared.step = &step;
     prepared.attention = attention;
@@ -91,6 +84,19 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
       }
     }
     if (!steps.empty()) steps[i] = prepared;
+  }
+  return {};
+}
+
+// The pieces of an `attention` step are query rows, tiles of them or chunks of positions, of every head.
+Status check_shape(const PlanPart& part, const SessionShape& shape) {
+  for (const Step& step : part.steps()) {
+    if (step.op != Op::attention) continue;
+    const uint64_t chunks = shape.context / kAttentionChunk + 1;
+    const uint64_t pieces = std::max<uint64_t>(shape.max_batch, chunks) * step.attributes.attention.n_heads;
+    if (pieces > UINT32_MAX)
+      return Status::error(Code::unsupported, "{} heads with a batch of {} or a context of {} are more than 2^32 rows",
+                           step.attributes.attention.n_heads, shape.max_batch, shape.context);
   }
   return {};
 }

@@ -15,6 +15,8 @@ class CpuProgram final : public Program {
 
 // Chooses the kernels of a part.
 Status prepare_steps(const PlanPart& part, IsaBits available, std::span<PreparedStep> steps);
+// Whether sessions of this shape can be counted in 32 bits, as pieces of work are.
+Status check_shape(const PlanPart& part, const SessionShape& shape);
 // Whether this backend runs the step.
 bool supports_step(const Step& step, const Plan& plan);
 

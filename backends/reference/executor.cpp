@@ -16,12 +16,8 @@ Status ReferenceExecutor::layout(const PlanPart& part, const SessionShape& shape
   parallel_ = parallel;
   const uint64_t start = arena.used_bytes();
   MOTE_RETURN_IF_ERROR(take_states(arena));
-  const uint64_t states_end = arena.used_bytes();
+  if (footprint != nullptr) footprint->state_bytes += arena.used_bytes() - start;
   MOTE_RETURN_IF_ERROR(take_scratch(arena));
-  if (footprint != nullptr) {
-    footprint->state_bytes += states_end - start;
-    footprint->scratch_bytes += arena.used_bytes() - states_end;
-  }
   return arena.status("the reference backend's session");
 }
 
@@ -31,8 +27,7 @@ Status ReferenceExecutor::take_states(Arena& arena) {
   states_ = arena.take<float*>(plan.states.size());
   for (float*& rows : states_) rows = nullptr;
   for (uint16_t id = 0; id < plan.states.size(); ++id) {
-    const bool mine = std::ranges::any_of(part_.steps(), [&](const Step& step) { return step.state.id == id; });
-    if (!mine) continue;
+    if (!part_.owns(State{id})) continue;
     const StateInfo& info = plan.states[id];
     uint64_t columns = 0, count = 0;
     if (!checked_multiply(info.n_kv_heads, uint64_t{info.key_dim} + info.value_dim, &columns) ||

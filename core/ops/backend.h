@@ -1,4 +1,5 @@
-// What a backend implements. It follows the version of mote: compiled against other headers it will not link.
+// What a backend implements. It follows the version of mote: one that was compiled against other headers is refused by
+// name when the engine opens (interface_version.h).
 //
 // Two stages, because packing weights belongs to the model and recording work to the session:
 //   compile   once per model:   weights packed, kernels chosen       -> Program, in the model's arena
@@ -16,6 +17,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/result.h"
+#include "core/ops/interface_version.h"
 #include "core/ops/plan.h"
 #include "platform/parallel.h"
 
@@ -65,11 +67,9 @@ class CancelFlag {
   const std::atomic<uint32_t>* flag_;
 };
 
-// How the bytes that `compile` and `open` took from their arenas divide, and what they hold elsewhere. Added to.
+// How the bytes that `open` took from its arena divide, and what they hold elsewhere. Added to.
 struct Footprint {
-  uint64_t packed_bytes = 0;    // compile: weights copied or repacked
-  uint64_t state_bytes = 0;     // open: what sequences carry
-  uint64_t scratch_bytes = 0;   // open: working memory
+  uint64_t state_bytes = 0;     // open: what sequences carry; the rest is working memory
   uint64_t device_bytes = 0;    // on a device, outside the arenas
   uint64_t library_bytes = 0;   // what a library under the backend is expected to take for itself
 };
@@ -92,7 +92,8 @@ class Executor {
   virtual Status run(const Batch& batch, CancelFlag cancel) = 0;
 
   // Around a batch: after a `begin` that succeeded either `commit`, or `discard`, which brings the states back to what
-  // they were.
+  // they were. A part without states may begin anywhere; one with states at most where its sequence ends, and beginning
+  // before that forgets what lies behind.
   virtual Status begin(uint32_t first_position, uint32_t rows) = 0;
   virtual void commit() = 0;
   virtual void discard() = 0;
@@ -101,7 +102,8 @@ class Executor {
   virtual Status truncate(uint32_t positions) = 0;
 
   // One position of one state in the form every backend shares: keys [n_kv_heads, key_dim], then values
-  // [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns.
+  // [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns. Importing sets the sequence's
+  // end behind the highest position; with a window it need not start at 0, what the next query sees is enough.
   virtual Status export_row(State state, uint32_t position, std::span<uint8_t> to) = 0;
   virtual Status import_row(State state, uint32_t position, std::span<const uint8_t> from) = 0;
 
@@ -120,9 +122,15 @@ struct BackendServices {
   uint32_t instruction_sets = UINT32_MAX;
 };
 
+inline constexpr uint32_t kInterfaceVersion =
+    interface_version<SessionShape, Batch, ValueMemory, CancelFlag, Footprint, BackendServices>();
+
 class Backend {
  public:
+  // Stays the first function, and `interface_version_` the first field: the engine looks at these two before it trusts
+  // the rest.
   virtual const char* name() const = 0;
+  uint32_t interface_version() const { return interface_version_; }
   // True when Values and states of its steps live in host memory (then the planner gives them a place).
   virtual bool uses_host_values() const = 0;
   // A pure function of the step and the device: prints the support matrix and decides the placement. The step's data
@@ -135,7 +143,13 @@ class Backend {
   virtual void close() {}
 
  protected:
+  // The default stays as it is: it is the number of the headers that the deriving class sees. (The caller passes it: a
+  // function in this header would be shared with the library's own copy by the linker, and always say the same.)
+  explicit Backend(uint32_t version = kInterfaceVersion) : interface_version_(version) {}
   ~Backend() = default;
+
+ private:
+  uint32_t interface_version_;
 };
 
 // One row of the table of compiled-in backends.

@@ -19,6 +19,8 @@ struct StateInfo {
   uint32_t layer;
   uint32_t n_kv_heads, key_dim, value_dim;
   uint32_t window;   // 0: a query sees every earlier position
+  // The steps that use it lie in [first_step, last_step]; PlanBuilder narrows this to the first and the last of them.
+  uint32_t first_step = 0, last_step = UINT32_MAX;
 };
 
 struct Plan {
@@ -33,6 +35,10 @@ struct PlanPart {
   const Plan* plan = nullptr;
   uint32_t first = 0, count = 0;
   std::span<const Step> steps() const { return plan->steps.subspan(first, count); }
+  // Whether the part keeps this state: the first step that uses it is here.
+  bool owns(State state) const {
+    return state.id < plan->states.size() && plan->states[state.id].first_step - first < count;
+  }
 };
 
 }   // namespace mote

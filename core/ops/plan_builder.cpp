@@ -32,6 +32,11 @@ void PlanBuilder::add_step(const Step& step) {
     }
     for (const Value& input : step.inputs)
       if (input.exists()) values_[input.id].last_step = counts_.steps;
+    if (step.state.exists()) {
+      StateInfo& used = states_[step.state.id];
+      if (used.last_step == UINT32_MAX) used.first_step = counts_.steps;   // its first use
+      used.last_step = counts_.steps;
+    }
     steps_[counts_.steps] = step;
   }
   ++counts_.steps;

@@ -8,7 +8,9 @@ bool touches(const Step& step, State state) {
 }
 
 bool supports_all_of_state(Backend& backend, const Plan& plan, State state) {
-  for (const Step& step : plan.steps)
+  const StateInfo& info = plan.states[state.id];
+  const size_t end = info.last_step < plan.steps.size() ? size_t{info.last_step} + 1 : plan.steps.size();
+  for (const Step& step : plan.steps.first(end).subspan(info.first_step))
     if (touches(step, state) && !backend.supports(step, plan)) return false;
   return true;
 }

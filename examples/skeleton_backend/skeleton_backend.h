@@ -65,6 +65,7 @@ class Program final : public mote::Program {};
 
 class Backend final : public mote::Backend {
  public:
+  // mote::Backend() notes the interface that this is compiled against; an engine with another one refuses the backend.
   explicit Backend(FailAt fail_at = FailAt::never) : fail_at_(fail_at) {}
 
   const char* name() const override { return "skeleton"; }
@@ -85,13 +86,11 @@ class Backend final : public mote::Backend {
 
   mote::Result<mote::Executor*> open(const mote::PlanPart& part, mote::Program*, const mote::SessionShape&,
                                      const mote::ValueMemory& values, mote::Arena& session_arena,
-                                     mote::Footprint* footprint) override {
+                                     mote::Footprint*) override {
     if (fail_at_ == FailAt::open)
       return mote::Status::error(mote::Code::backend_failed, "skeleton was told to fail when it opens a session");
-    const uint64_t before = session_arena.used_bytes();
     Executor* executor = session_arena.create<Executor>();
     MOTE_RETURN_IF_ERROR(session_arena.status("skeleton's executor"));
-    footprint->scratch_bytes += session_arena.used_bytes() - before;
     if (executor != nullptr) executor->set(part, values, fail_at_);   // null while the arena only measures
     return static_cast<mote::Executor*>(executor);
   }

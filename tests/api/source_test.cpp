@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "tests/api/kit.h"
-#include "tests/conformance/memory.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tests/api/kit.h"
-#include "tests/conformance/memory.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 namespace {

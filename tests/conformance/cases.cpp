@@ -39,7 +39,7 @@ std::vector<Case> conformance_cases(Op op) {
   return {};
 }
 
-std::vector<int32_t> random_tokens(uint32_t positions, uint32_t n_vocab, Random& random) {
+std::vector<int32_t> random_tokens(uint32_t positions, uint32_t n_vocab, CaseRandom& random) {
   std::vector<int32_t> tokens(positions);
   for (int32_t& token : tokens) token = static_cast<int32_t>(random.below(n_vocab));
   return tokens;

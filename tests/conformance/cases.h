@@ -30,7 +30,7 @@ std::vector<Case> softcap_cases();
 inline constexpr double kRounding = 0x1p-24;
 
 // A sequence of `positions` tokens below `n_vocab`.
-std::vector<int32_t> random_tokens(uint32_t positions, uint32_t n_vocab, Random& random);
+std::vector<int32_t> random_tokens(uint32_t positions, uint32_t n_vocab, CaseRandom& random);
 
 // An attention case over the sequence of `tokens`; used by the suite and by the tests of the state.
 struct AttentionShape {

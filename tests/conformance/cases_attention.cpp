@@ -84,7 +84,7 @@ std::string kv_name(KvType type) { return type == KvType::f16 ? " f16" : " f32";
 
 Case attention_case(const AttentionShape& shape, uint64_t seed) {
   Case made;
-  Random random(seed);
+  CaseRandom random(seed);
   made.name = "attention of " + std::to_string(shape.n_heads) + " over " + std::to_string(shape.n_kv_heads) +
               " heads of " + std::to_string(shape.key_dim) + " and " + std::to_string(shape.value_dim) + ", " +
               std::to_string(shape.positions) + " positions, window " + std::to_string(shape.window) + ", softcap " +
@@ -130,7 +130,7 @@ std::vector<Case> append_cases() {
     uint32_t n_kv_heads, key_dim, value_dim;
   };
   std::vector<Case> cases;
-  Random random(700);
+  CaseRandom random(700);
   const float odd[] = {INFINITY, -INFINITY, 65504.0F, 65519.0F, 65520.0F, -1e6F,
                        3e38F,    1e-8F,     6e-8F,    3e-8F,    1e-40F,   -0.0F};
   for (const Shape shape : {Shape{1, 1, 1}, {3, 64, 64}, {2, 6, 10}, {1, 12, 5}, {1, 128, 128}}) {

@@ -63,7 +63,7 @@ constexpr uint32_t kWidths[] = {1, 7, 15, 16, 17, 33, 64, 1000};
 constexpr uint32_t kRows = 3;
 
 // Ordinary numbers with the odd one among them.
-std::vector<float> odd_numbers(size_t count, Random& random) {
+std::vector<float> odd_numbers(size_t count, CaseRandom& random) {
   const float odd[] = {0.0F, -0.0F, 1e-40F, -1e-40F, 88.0F, -88.0F, 89.5F, -89.5F, -104.0F, 1e4F, -1e4F, 1e-6F, 16.0F};
   std::vector<float> values = random.normals(count, 3);
   for (size_t i = 0; i < count; ++i)
@@ -87,7 +87,7 @@ std::string activation_name(Activation function) {
 constexpr Activation kActivations[] = {Activation::relu, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf};
 
 // A case of `op` on `n_inputs` inputs of `columns`.
-Case elementwise_case(Op op, uint32_t columns, Random& random) {
+Case elementwise_case(Op op, uint32_t columns, CaseRandom& random) {
   Case made;
   made.name = std::string(op_info(op).name) + " of " + std::to_string(columns);
   made.tokens = random_tokens(kRows, 10, random);
@@ -101,7 +101,7 @@ Case elementwise_case(Op op, uint32_t columns, Random& random) {
 
 std::vector<Case> activation_cases(Op op, uint64_t seed) {
   std::vector<Case> cases;
-  Random random(seed);
+  CaseRandom random(seed);
   for (const uint32_t columns : kWidths) {
     for (const Activation function : kActivations) {
       Case& made = cases.emplace_back(elementwise_case(op, columns, random));
@@ -115,7 +115,7 @@ std::vector<Case> activation_cases(Op op, uint64_t seed) {
 
 std::vector<Case> factor_cases(Op op, const std::vector<float>& factors, uint64_t seed) {
   std::vector<Case> cases;
-  Random random(seed);
+  CaseRandom random(seed);
   for (const uint32_t columns : kWidths) {
     for (const float factor : factors) {
       Case& made = cases.emplace_back(elementwise_case(op, columns, random));
@@ -136,7 +136,7 @@ std::vector<Case> softcap_cases() { return factor_cases(Op::softcap, {30.0F, 50.
 
 std::vector<Case> add_cases() {
   std::vector<Case> cases;
-  Random random(503);
+  CaseRandom random(503);
   for (const uint32_t columns : kWidths) cases.push_back(elementwise_case(Op::add, columns, random));
   return cases;
 }

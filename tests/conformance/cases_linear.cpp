@@ -98,7 +98,7 @@ struct Shape {
   bool bias;
 };
 
-Case linear_case(Format format, Shape shape, Random& random) {
+Case linear_case(Format format, Shape shape, CaseRandom& random) {
   Case made;
   const uint32_t block = format_info(format).block_values, columns = shape.columns * block;
   made.name = "linear " + std::string(format_info(format).name) + " [" + std::to_string(shape.out) + ", " +
@@ -115,7 +115,7 @@ Case linear_case(Format format, Shape shape, Random& random) {
 }
 
 // Rows of x that are hard to round: zeros, below 2^-100, far out, one spike among small values, and an ordinary one.
-void make_x_hard(Case& made, Random& random) {
+void make_x_hard(Case& made, CaseRandom& random) {
   std::vector<float>& x = made.plan.inputs.begin()->second;
   const size_t columns = x.size() / made.positions();
   const double sizes[] = {0.0, 0x1p-110, 1e30, 0.001, 1.0};
@@ -125,7 +125,7 @@ void make_x_hard(Case& made, Random& random) {
 }
 
 // Whole multiples of 2^-6 up to 127 of them; each block of 32 has one with 127.
-void make_x_exact(Case& made, Random& random) {
+void make_x_exact(Case& made, CaseRandom& random) {
   std::vector<float>& x = made.plan.inputs.begin()->second;
   for (float& value : x) value = (static_cast<float>(random.below(255)) - 127) / 64;
   for (size_t first = 0; first < x.size(); first += 32)
@@ -138,7 +138,7 @@ void make_x_exact(Case& made, Random& random) {
 
 std::vector<Case> linear_cases() {
   std::vector<Case> cases;
-  Random random(301);
+  CaseRandom random(301);
   const std::vector<Shape> of_elements = {{1, 1, 1, false},   {1, 3, 5, true},     {2, 17, 33, false},
                                           {5, 7, 100, true},  {16, 5, 257, false}, {17, 64, 64, true},
                                           {33, 4, 48, false}, {3, 2, 1030, false}};

@@ -51,7 +51,7 @@ std::vector<double> layer_norm_limit(const Case& self, const std::vector<float>&
 }
 
 // One row each of an ordinary, a small, a large size, of one spike, and of zeros.
-std::vector<float> norm_input(uint32_t columns, Random& random) {
+std::vector<float> norm_input(uint32_t columns, CaseRandom& random) {
   std::vector<float> x;
   for (const double size : {1.0, 1e-4, 1e6, 0.01, 0.0}) {
     const std::vector<float> row = random.normals(columns, size);
@@ -63,7 +63,7 @@ std::vector<float> norm_input(uint32_t columns, Random& random) {
 
 std::vector<Case> norm_cases(Op op, bool has_bias, uint64_t seed) {
   std::vector<Case> cases;
-  Random random(seed);
+  CaseRandom random(seed);
   for (const uint32_t columns : {1U, 2U, 5U, 15U, 16U, 17U, 31U, 33U, 64U, 100U, 576U, 1000U}) {
     for (const float epsilon : {1e-5F, 1e-12F}) {
       Case& made = cases.emplace_back();

@@ -46,7 +46,7 @@ std::vector<double> rope_limit(const Case& self, const std::vector<float>& expec
 
 std::vector<Case> rope_angles_cases() {
   std::vector<Case> cases;
-  Random random(401);
+  CaseRandom random(401);
   for (const uint32_t n_rotated : {2U, 6U, 64U, 128U}) {
     for (const uint32_t first : {0U, 255U, 4095U, 65535U, 131071U, 1000000U}) {
       Case& made = cases.emplace_back();
@@ -70,7 +70,7 @@ std::vector<Case> rope_cases() {
     uint32_t n_heads, head_dim, n_rotated;
   };
   std::vector<Case> cases;
-  Random random(402);
+  CaseRandom random(402);
   for (const Shape shape : {Shape{1, 2, 2}, {3, 6, 6}, {9, 64, 64}, {2, 12, 4}, {4, 128, 64}, {1, 34, 34}, {3, 5, 4}}) {
     for (const RopePairing pairing : {RopePairing::neighbours, RopePairing::halves}) {
       Case& made = cases.emplace_back();

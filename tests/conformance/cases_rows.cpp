@@ -19,7 +19,7 @@ std::vector<uint32_t> widths(Format format) {
 
 std::vector<Case> embed_cases() {
   std::vector<Case> cases;
-  Random random(101);
+  CaseRandom random(101);
   for (const Format format : enabled_formats()) {
     for (const uint32_t columns : widths(format)) {
       Case& made = cases.emplace_back();
@@ -38,7 +38,7 @@ std::vector<Case> embed_cases() {
 
 std::vector<Case> position_embed_cases() {
   std::vector<Case> cases;
-  Random random(102);
+  CaseRandom random(102);
   for (const Format format : enabled_formats()) {
     for (const uint32_t columns : widths(format)) {
       Case& made = cases.emplace_back();
@@ -58,7 +58,7 @@ std::vector<Case> position_embed_cases() {
 
 std::vector<Case> take_rows_cases() {
   std::vector<Case> cases;
-  Random random(103);
+  CaseRandom random(103);
   const std::vector<std::vector<uint32_t>> wanted = {{}, {0}, {8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 7}};
   for (const std::vector<uint32_t>& rows : wanted) {
     for (const uint32_t columns : {1U, 5U, 64U, 129U}) {

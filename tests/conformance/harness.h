@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/ops/backend.h"
-#include "tests/conformance/memory.h"
 #include "tests/conformance/plan_maker.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 

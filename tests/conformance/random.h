@@ -1,4 +1,4 @@
-// Random numbers for tests: the same on every machine, the seed is in every message.
+// CaseRandom numbers for tests: the same on every machine, the seed is in every message.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace mote::test {
 
-class Random {
+class CaseRandom {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
+  explicit CaseRandom(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
   uint64_t next() {   // splitmix64
     state_ += 0x9E3779B97F4A7C15U;
     uint64_t z = state_;

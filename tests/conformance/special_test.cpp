@@ -63,9 +63,9 @@ bool is_appended(const TestPlan& plan, uint16_t value) {
 
 // Two layers whose keys and values are inputs.
 Case two_layers(KvType type) {
-  Case made = attention_case({4, 2, 32, 32, 0, 90, type, 0, 1}, 804);
+  Case made = attention_case({4, 2, 64, 64, 0, 90, type, 0, 1}, 804);
   made.name += ", twice";
-  Random random(805);
+  CaseRandom random(805);
   const State second = made.plan.state({5, 1, 8, 16, 0});
   const Value k = made.plan.input(8, random.normals(90 * 8)), v = made.plan.input(16, random.normals(90 * 16));
   made.plan.step(Op::append, {k, v}).state = second;
@@ -89,6 +89,7 @@ TEST_CASE("a NaN among keys or values fails the run with its layer and position,
       {{{0, 0, 41}}, "the keys or values of layer 0 at position 41 hold a NaN", 41},
       {{{0, 1, 89}}, "the keys or values of layer 0 at position 89 hold a NaN", 89},
       {{{0, 0, 60}, {0, 1, 40}, {2, 0, 17}, {2, 1, 70}}, "the keys or values of layer 5 at position 17 hold a NaN", 17},
+      {{{0, 0, 70}, {0, 1, 40}, {0, 0, 40}, {2, 0, 41}}, "the keys or values of layer 0 at position 40 hold a NaN", 40},
       {{{0, 1, 33}, {2, 0, 33}, {0, 0, 80}}, "the keys or values of layer 0 at position 33 hold a NaN", 33},
   };
   std::string wrong;
@@ -132,7 +133,7 @@ TEST_CASE("a NaN among keys or values fails the run with its layer and position,
 TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it", "[conformance][special]") {
   size_t compared = 0, turn = 0;
   std::vector<Case> cases;
-  Random random(801);
+  CaseRandom random(801);
   for (const float odd : {NAN, INFINITY}) {
     for (const Op op : kOps) {
       for (Case& made : some_cases(op, &turn)) {
@@ -155,7 +156,7 @@ TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it",
 TEST_CASE("a block of weights with all bits set harms only what depends on it", "[conformance][special]") {
   size_t compared = 0;
   std::vector<Case> cases;
-  Random random(802);
+  CaseRandom random(802);
   for (const Op op : {Op::embed, Op::position_embed, Op::linear}) {
     for (Case& made : conformance_cases(op)) {
       const FormatInfo& format = format_info(made.plan.steps[0].matrix.format);
@@ -177,7 +178,7 @@ TEST_CASE("random bytes as weights never crash a backend", "[conformance][specia
   std::string wrong;
   size_t ran = 0;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    Random random(seed);
+    CaseRandom random(seed);
     for (Case& made : conformance_cases(Op::linear)) {
       std::vector<uint8_t>& bytes = made.plan.matrices.begin()->second;
       bytes = random.bytes(bytes.size());

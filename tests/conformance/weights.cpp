@@ -11,7 +11,7 @@ void put_f16(F16Bytes& to, double value) { store_le(to.bytes, f32_to_f16(static_
 
 // Puts scales into a block of random bytes; `size` is about the largest weight.
 template <Format format>
-void set_scales(Block<format>& block, Random& random, double size) {
+void set_scales(Block<format>& block, CaseRandom& random, double size) {
   const double some = random.uniform(0.5, 1.0) * size;
   if constexpr (format == Format::f32) {
     store_le(block.value, static_cast<float>(size * random.normal()));
@@ -41,7 +41,7 @@ void set_scales(Block<format>& block, Random& random, double size) {
 }
 
 template <Format format>
-void fill(std::vector<uint8_t>& bytes, Random& random, double size) {
+void fill(std::vector<uint8_t>& bytes, CaseRandom& random, double size) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(Block<format>)) {
     Block<format> block;
     std::memcpy(&block, &bytes[at], sizeof block);
@@ -52,7 +52,7 @@ void fill(std::vector<uint8_t>& bytes, Random& random, double size) {
 
 }   // namespace
 
-std::vector<uint8_t> random_matrix(Format format, uint32_t rows, uint32_t columns, Random& random, double size) {
+std::vector<uint8_t> random_matrix(Format format, uint32_t rows, uint32_t columns, CaseRandom& random, double size) {
   std::vector<uint8_t> bytes = random.bytes(row_bytes(format, columns) * rows);
   switch (format) {
 #define MOTE_FORMAT(name, number, values, bytes_) \

@@ -1,4 +1,4 @@
-// Random weights of every format, with scales of an ordinary size.
+// CaseRandom weights of every format, with scales of an ordinary size.
 #pragma once
 #include <vector>
 
@@ -8,7 +8,8 @@
 namespace mote::test {
 
 // [rows, columns] in `format`; the values are of the order of `size`.
-std::vector<uint8_t> random_matrix(Format format, uint32_t rows, uint32_t columns, Random& random, double size = 0.1);
+std::vector<uint8_t> random_matrix(Format format, uint32_t rows, uint32_t columns, CaseRandom& random,
+                                   double size = 0.1);
 
 // The same values as f32.
 std::vector<float> dequantized(Format format, uint32_t rows, uint32_t columns, const std::vector<uint8_t>& bytes);

@@ -77,7 +77,42 @@ struct Chain {
 
 const std::vector<int32_t> kTokens = {5, 300, 17, 42, 9, 9, 250, 31, 7, 128, 64};
 
+// A backend from headers of another version: nothing of it but its name and its number may be looked at.
+class FromOtherHeaders final : public Backend {
+ public:
+  FromOtherHeaders() : Backend(kInterfaceVersion + 1) {}
+  const char* name() const override { return "older"; }
+  bool uses_host_values() const override { throw "uses_host_values was called"; }
+  bool supports(const Step&, const Plan&) const override { throw "supports was called"; }
+  Result<Program*> compile(const PlanPart&, Arena&, Footprint*) override { throw "compile was called"; }
+  Result<Executor*> open(const PlanPart&, Program*, const SessionShape&, const ValueMemory&, Arena&,
+                         Footprint*) override {
+    throw "open was called";
+  }
+};
+
 }   // namespace
+
+TEST_CASE("A backend compiled against other headers is refused by name when the engine opens", "[examples][skeleton]") {
+  FromOtherHeaders older;
+  void* const extra[] = {static_cast<Backend*>(&older)};
+  for (const char* backends : {"older,cpu", "cpu", "auto"}) {
+    mote_engine_options options = {};
+    options.struct_bytes = sizeof options;
+    options.backends = backends;
+    options.extra_backends = extra;
+    options.n_extra_backends = 1;
+    mote_engine* engine = nullptr;
+    mote_error error = {};
+    CHECK(mote_engine_open(&options, {}, &engine, &error) == MOTE_UNSUPPORTED);
+    CHECK(engine == nullptr);
+    CHECK(std::string(error.message) == "backend older was compiled against interface " +
+                                            std::to_string(kInterfaceVersion + 1) + " of core/ops; this library has " +
+                                            std::to_string(kInterfaceVersion));
+  }
+  CHECK(skeleton::Backend().interface_version() == kInterfaceVersion);
+  CHECK(interface_version<char>() != interface_version<int>());   // another size, another number
+}
 
 TEST_CASE("A model on skeleton and cpu gives the logits of cpu within rounding", "[examples][skeleton]") {
   Chain both("skeleton,cpu"), alone("cpu");

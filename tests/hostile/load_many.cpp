@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tests/api/kit.h"
-#include "tests/conformance/memory.h"
+#include "tests/support/guarded_memory.h"
 
 using namespace mote::test;
 

@@ -2,8 +2,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "tests/conformance/memory.h"
 #include "tests/memory/shapes.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "tests/conformance/memory.h"
 #include "tests/memory/shapes.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 namespace {

@@ -50,6 +50,15 @@ TEST_CASE("A builder without storage counts what one with storage writes", "[ops
   CHECK(plan.value().logits.rows == Dimension::outputs);
   CHECK(plan.value().logits.columns == 100);
   CHECK(plan.value().states[0].layer == 0);
+  // A state knows its first and last step, so that nobody has to search the plan for them.
+  const StateInfo& state = plan.value().states[0];
+  REQUIRE(state.last_step < steps.size());
+  CHECK(steps[state.first_step].op == Op::append);
+  CHECK(steps[state.last_step].op == Op::attention);
+  CHECK(PlanPart{&plan.value(), state.first_step, 1}.owns(State{0}));
+  CHECK(!PlanPart{&plan.value(), 0, state.first_step}.owns(State{0}));
+  CHECK(!PlanPart{&plan.value(), state.last_step, 1}.owns(State{0}));
+  CHECK(!PlanPart{&plan.value(), 0, counts.steps}.owns(State{1}));
   // Every Value is made before it is read, and lives as long as it is read.
   for (uint32_t i = 0; i < steps.size(); ++i) {
     for (const Value& input : steps[i].inputs) {

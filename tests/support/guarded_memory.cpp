@@ -1,4 +1,4 @@
-#include "tests/conformance/memory.h"
+#include "tests/support/guarded_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -64,11 +64,11 @@ struct AttentionTable {
   // y = what the records of `count` chunks, one after the other, merge to. The first record is overwritten.
   void (*merge)(float* records, uint32_t count, uint32_t value_dim, float* y);
 };
-struct AttentionRow {
+struct AttentionVariant {
   IsaBits required;
   const char* name;
   const AttentionTable* table;
 };
-std::span<const AttentionRow> attention_rows();   // the scalar one first
+std::span<const AttentionVariant> attention_variants();   // the scalar one first
 
 }   // namespace mote

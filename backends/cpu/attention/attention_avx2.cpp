@@ -1,5 +1,5 @@
 // The same source compiled with -mavx2 -mfma -mf16c: the same bits by construction, wider vectors.
-#include "backends/cpu/attention/attention_rows.h"
+#include "backends/cpu/attention/attention_kernels.h"
 
 namespace mote {
 

@@ -1,5 +1,5 @@
-// The rows that define the canonical order, compiled for the baseline of the whole library.
-#include "backends/cpu/attention/attention_rows.h"
+// The kernels that define the canonical order, compiled for the baseline of the whole library.
+#include "backends/cpu/attention/attention_kernels.h"
 
 namespace mote {
 

@@ -12,7 +12,7 @@ namespace mote {
 
 namespace {
 
-constexpr AttentionRow kRows[] = {
+constexpr AttentionVariant kVariants[] = {
 #define MOTE_CPU_KERNEL(required, name) {required, #name, &attention_##name},
 #include "backends/cpu/attention/kernels.inc"
 #undef MOTE_CPU_KERNEL
@@ -98,7 +98,7 @@ void attend_split(const Work& work, const RunContext& context, uint32_t chunks) 
 
 }   // namespace
 
-std::span<const AttentionRow> attention_rows() { return kRows; }
+std::span<const AttentionVariant> attention_variants() { return kVariants; }
 
 Status run_append(const PreparedStep& prepared, const RunContext& context) {
   KvState& state = context.states[prepared.step->state.id];

@@ -42,11 +42,11 @@ struct ElementwiseTable {
   ElementwiseKernel add, scale, softcap;
   void (*rope)(const RopeJob&);
 };
-struct ElementwiseRow {
+struct ElementwiseVariant {
   IsaBits required;
   const char* name;
   const ElementwiseTable* table;
 };
-std::span<const ElementwiseRow> elementwise_rows();   // the scalar one first
+std::span<const ElementwiseVariant> elementwise_variants();   // the scalar one first
 
 }   // namespace mote

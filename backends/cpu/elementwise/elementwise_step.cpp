@@ -8,7 +8,7 @@ namespace mote {
 
 namespace {
 
-constexpr ElementwiseRow kRows[] = {
+constexpr ElementwiseVariant kVariants[] = {
 #define MOTE_CPU_KERNEL(required, name) {required, #name, &elementwise_##name},
 #include "backends/cpu/elementwise/kernels.inc"
 #undef MOTE_CPU_KERNEL
@@ -37,7 +37,7 @@ uint8_t index_of(const PreparedStep& prepared) {
 
 }   // namespace
 
-std::span<const ElementwiseRow> elementwise_rows() { return kRows; }
+std::span<const ElementwiseVariant> elementwise_variants() { return kVariants; }
 
 Status run_activate(const PreparedStep& prepared, const RunContext& context) {
   return run_elements(prepared, context, prepared.elementwise->activate[index_of(prepared)], kDear);

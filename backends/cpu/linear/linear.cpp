@@ -8,7 +8,7 @@ namespace mote {
 
 namespace {
 
-constexpr LinearRow kRows[] = {
+constexpr LinearVariant kVariants[] = {
 #define MOTE_CPU_KERNEL(required, name) {required, #name, &linear_##name},
 #include "backends/cpu/linear/kernels.inc"
 #undef MOTE_CPU_KERNEL
@@ -16,16 +16,16 @@ constexpr LinearRow kRows[] = {
 
 }   // namespace
 
-std::span<const LinearRow> linear_rows() { return kRows; }
+std::span<const LinearVariant> linear_variants() { return kVariants; }
 
 LinearChoice choose_linear(Format format, IsaBits available) {
   const uint32_t values = format_info(format).block_values;
   LinearChoice choice;
   choice.unit = values == 1 ? 0 : values;
-  for (const LinearRow& row : kRows) {
-    if ((row.required & ~available) != 0) continue;
-    choice.quantize = row.table->quantize;
-    if (const LinearKernel kernel = row.table->by_format[static_cast<uint8_t>(format)]; kernel != nullptr)
+  for (const LinearVariant& variant : kVariants) {
+    if ((variant.required & ~available) != 0) continue;
+    choice.quantize = variant.table->quantize;
+    if (const LinearKernel kernel = variant.table->by_format[static_cast<uint8_t>(format)]; kernel != nullptr)
       choice.kernel = kernel;
   }
   return choice;

@@ -80,13 +80,13 @@ struct LinearTable {
   QuantizeKernel quantize;
 };
 
-// One row of kernels.inc.
-struct LinearRow {
+// What one row of kernels.inc becomes.
+struct LinearVariant {
   IsaBits required;
   const char* name;
   const LinearTable* table;
 };
-std::span<const LinearRow> linear_rows();   // the scalar one first
+std::span<const LinearVariant> linear_variants();   // the scalar one first
 
 // The kernel that runs weights of `format`; kernel is null if the format is not in this build.
 struct LinearChoice {

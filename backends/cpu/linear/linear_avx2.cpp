@@ -4,6 +4,6 @@
 namespace mote {
 
 extern const LinearTable linear_avx2;
-const LinearTable linear_avx2 = MOTE_CPU_LINEAR_TABLE;
+const LinearTable linear_avx2 = kTable;
 
 }   // namespace mote

@@ -1,13 +1,18 @@
-// Weight blocks into 16-bit integers: one struct per format, the same shape for all, so that one kernel serves every
+// Weight blocks into 16-bit integers: one `Unpack` per format, the same shape for all, so that one kernel serves every
 // format. A super-block's sub-scales are multiplied into the integers: every product fits in 16 bits and the
 // sum stays exact, which is why the order in linear.h does not care.
 //
 // Internal linkage throughout: see kernel_base.h.
 #pragma once
 #include "backends/cpu/kernel_base.h"
+#include "core/format/format.h"
 
 namespace mote {
 namespace {
+
+// The unpacking of a format: a specialisation for each row of formats.inc, or table.h does not compile.
+template <Format format>
+struct Unpack;
 
 enum class Mins : uint8_t { none, added, subtracted };
 
@@ -34,14 +39,16 @@ inline int16_t high4(uint8_t byte) { return static_cast<int16_t>(byte >> 4); }
 
 // ------------------------------------------------------------------------------------------ blocks of 32
 
-struct Q4_0 : BlockFormat<32, 18, Mins::none> {
+template <>
+struct Unpack<Format::q4_0> : BlockFormat<32, 18, Mins::none> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (int i = 0; i < 16; ++i) codes[i] = static_cast<int16_t>(low4(b[2 + i]) - 8);
     for (int i = 0; i < 16; ++i) codes[16 + i] = static_cast<int16_t>(high4(b[2 + i]) - 8);
   }
 };
 
-struct Q4_1 : BlockFormat<32, 20, Mins::added> {
+template <>
+struct Unpack<Format::q4_1> : BlockFormat<32, 20, Mins::added> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (int i = 0; i < 16; ++i) codes[i] = low4(b[4 + i]);
     for (int i = 0; i < 16; ++i) codes[16 + i] = high4(b[4 + i]);
@@ -63,19 +70,22 @@ inline void unpack_5_bits(const uint8_t* __restrict nibbles, const uint8_t* __re
   for (int i = 0; i < 16; ++i) codes[16 + i] = static_cast<int16_t>((high4(nibbles[i]) | high[16 + i]) - zero);
 }
 
-struct Q5_0 : BlockFormat<32, 22, Mins::none> {
+template <>
+struct Unpack<Format::q5_0> : BlockFormat<32, 22, Mins::none> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     unpack_5_bits(b + 6, b + 2, 16, codes);
   }
 };
 
-struct Q5_1 : BlockFormat<32, 24, Mins::added> {
+template <>
+struct Unpack<Format::q5_1> : BlockFormat<32, 24, Mins::added> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     unpack_5_bits(b + 8, b + 4, 0, codes);
   }
 };
 
-struct Q8_0 : BlockFormat<32, 34, Mins::none> {
+template <>
+struct Unpack<Format::q8_0> : BlockFormat<32, 34, Mins::none> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (int i = 0; i < 32; ++i) codes[i] = static_cast<int8_t>(b[2 + i]);
   }
@@ -96,13 +106,15 @@ inline void look_up_nibbles(const uint8_t* __restrict nibbles, const int8_t* __r
   for (int i = 0; i < 32; ++i) codes[i] = static_cast<int16_t>(scale * static_cast<int16_t>(values[i]));
 }
 
-struct Iq4Nl : BlockFormat<32, 18, Mins::none> {
+template <>
+struct Unpack<Format::iq4_nl> : BlockFormat<32, 18, Mins::none> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     look_up_nibbles(b + 2, kIq4Values, 1, codes);
   }
 };
 
-struct Mxfp4 : BlockFormat<32, 17, Mins::none> {
+template <>
+struct Unpack<Format::mxfp4> : BlockFormat<32, 17, Mins::none> {
   static constexpr bool kHalfScale = false;
   // 2^(e - 128); e = 0 and 1 are subnormal in f32. Infinite if a value of the block is too large for an f32.
   static float scale(const uint8_t* b) {
@@ -123,7 +135,8 @@ struct Mxfp4 : BlockFormat<32, 17, Mins::none> {
 
 // 16 sub-blocks of 16: byte j holds scale (low nibble) and min. Sub-block 8 n + 2 j + h: bits 2 j of bytes 32 n + 16 h
 // ..
-struct Q2K : BlockFormat<256, 84, Mins::subtracted> {
+template <>
+struct Unpack<Format::q2_k> : BlockFormat<256, 84, Mins::subtracted> {
   static uint16_t scale16(const uint8_t* b) { return load_at<uint16_t>(b + 80); }
   static uint16_t min16(const uint8_t* b) { return load_at<uint16_t>(b + 82); }
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t* __restrict mins) {
@@ -139,7 +152,8 @@ struct Q2K : BlockFormat<256, 84, Mins::subtracted> {
 };
 
 // 16 sub-blocks of 16, placed as in Q2_K; the third bit of each code in a mask of 32 bytes, bit 4 n + j.
-struct Q3K : BlockFormat<256, 110, Mins::none> {
+template <>
+struct Unpack<Format::q3_k> : BlockFormat<256, 110, Mins::none> {
   static uint16_t scale16(const uint8_t* b) { return load_at<uint16_t>(b + 108); }
   static int16_t sub_scale(const uint8_t* scales, uint32_t s) {
     const int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4;
@@ -167,7 +181,8 @@ inline int16_t sub_min_6(const uint8_t* s, uint32_t j) {
   return static_cast<int16_t>(j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | (s[j] >> 6) << 4);
 }
 
-struct Q4K : BlockFormat<256, 144, Mins::subtracted> {
+template <>
+struct Unpack<Format::q4_k> : BlockFormat<256, 144, Mins::subtracted> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t* __restrict mins) {
     for (uint32_t j = 0; j < 8; ++j) {
       const int16_t scale = sub_scale_6(b + 4, j);
@@ -180,7 +195,8 @@ struct Q4K : BlockFormat<256, 144, Mins::subtracted> {
   }
 };
 
-struct Q5K : BlockFormat<256, 176, Mins::subtracted> {
+template <>
+struct Unpack<Format::q5_k> : BlockFormat<256, 176, Mins::subtracted> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t* __restrict mins) {
     for (uint32_t j = 0; j < 8; ++j) {
       const int16_t scale = sub_scale_6(b + 4, j);
@@ -197,7 +213,8 @@ struct Q5K : BlockFormat<256, 176, Mins::subtracted> {
 
 // 16 sub-blocks of 16: sub-block 8 n + s: low bits in bytes 64 n + 16 (s % 4), nibble s / 4; high bits in bytes
 // 128 + 32 n + 16 (s % 2), bit pair s / 2.
-struct Q6K : BlockFormat<256, 210, Mins::none> {
+template <>
+struct Unpack<Format::q6_k> : BlockFormat<256, 210, Mins::none> {
   static uint16_t scale16(const uint8_t* b) { return load_at<uint16_t>(b + 208); }
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     for (uint32_t t = 0; t < 16; ++t) {
@@ -213,7 +230,8 @@ struct Q6K : BlockFormat<256, 210, Mins::none> {
   }
 };
 
-struct Iq4Xs : BlockFormat<256, 136, Mins::none> {
+template <>
+struct Unpack<Format::iq4_xs> : BlockFormat<256, 136, Mins::none> {
   static void unpack(const uint8_t* __restrict b, int16_t* __restrict codes, int16_t*) {
     const uint32_t high = load_at<uint16_t>(b + 2);
     for (uint32_t j = 0; j < 8; ++j) {
@@ -226,13 +244,15 @@ struct Iq4Xs : BlockFormat<256, 136, Mins::none> {
 
 // ------------------------------------------------------------------------------------------ single elements
 
-struct F32 {
-  static constexpr uint32_t kBytes = 4;
+template <>
+struct Unpack<Format::f32> {
+  static constexpr uint32_t kUnit = 1, kBytes = 4;
   static void unpack(const uint8_t* from, uint32_t count, float* to) { __builtin_memcpy(to, from, size_t{count} * 4); }
 };
 
-struct F16 {
-  static constexpr uint32_t kBytes = 2;
+template <>
+struct Unpack<Format::f16> {
+  static constexpr uint32_t kUnit = 1, kBytes = 2;
   static void unpack(const uint8_t* from, uint32_t count, float* to) {
     uint16_t halves[kLanes];
     uint32_t i = 0;
@@ -244,8 +264,9 @@ struct F16 {
   }
 };
 
-struct Bf16 {
-  static constexpr uint32_t kBytes = 2;
+template <>
+struct Unpack<Format::bf16> {
+  static constexpr uint32_t kUnit = 1, kBytes = 2;
   static void unpack(const uint8_t* from, uint32_t count, float* to) {
     for (uint32_t i = 0; i < count; ++i)
       to[i] = bits_as<float>(static_cast<uint32_t>(load_at<uint16_t>(from + size_t{i} * 2)) << 16);

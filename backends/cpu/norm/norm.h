@@ -27,11 +27,11 @@ struct NormTable {
   void (*rms_norm)(const NormJob&);
   void (*layer_norm)(const NormJob&);
 };
-struct NormRow {
+struct NormVariant {
   IsaBits required;
   const char* name;
   const NormTable* table;
 };
-std::span<const NormRow> norm_rows();   // the scalar one first
+std::span<const NormVariant> norm_variants();   // the scalar one first
 
 }   // namespace mote

@@ -8,7 +8,7 @@ namespace mote {
 
 namespace {
 
-constexpr NormRow kRows[] = {
+constexpr NormVariant kVariants[] = {
 #define MOTE_CPU_KERNEL(required, name) {required, #name, &norm_##name},
 #include "backends/cpu/norm/kernels.inc"
 #undef MOTE_CPU_KERNEL
@@ -29,7 +29,7 @@ Status run_norm(const PreparedStep& prepared, const RunContext& context, void (*
 
 }   // namespace
 
-std::span<const NormRow> norm_rows() { return kRows; }
+std::span<const NormVariant> norm_variants() { return kVariants; }
 
 Status run_rms_norm(const PreparedStep& prepared, const RunContext& context) {
   return run_norm(prepared, context, prepared.norm->rms_norm);

@@ -1,4 +1,4 @@
-// Every row of the kernel table of attention, over the cache of KvState, against the order written once more.
+// Every variant of the kernels of attention, over the cache of KvState, against the order written once more.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -47,7 +47,7 @@ struct Cache {
     value = std::clamp(value, -limit, limit);
     return shape.kv_type == KvType::f16 ? f16_to_f32(f32_to_f16(value)) : value;
   }
-  void append(uint32_t first, uint32_t rows, Random& random, double size) {
+  void append(uint32_t first, uint32_t rows, CaseRandom& random, double size) {
     state.enter(first, rows);
     for (uint32_t row = 0; row < rows; ++row) {
       const std::vector<float> k = random.normals(info.n_kv_heads * info.key_dim, size),
@@ -120,7 +120,7 @@ struct Shape {
 
 // All ways of calling every kernel for queries at the last positions; gives what differs.
 std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
-  Random random(seed);
+  CaseRandom random(seed);
   Cache cache({0, 2, shape.key_dim, shape.value_dim, shape.window}, shape.positions, 20, shape.type);
   for (uint32_t first = 0; first < shape.positions; first += 20)
     cache.append(first, std::min(20U, shape.positions - first), random, shape.size);
@@ -138,14 +138,14 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
       const std::vector<float> row = canonical_attention(input, queries.back().q.data(), queries.back().position);
       expected.insert(expected.end(), row.begin(), row.end());
     }
-    for (const AttentionRow& row : attention_rows()) {
-      if ((row.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+    for (const AttentionVariant& variant : attention_variants()) {
+      if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
       for (const uint32_t tile : {1U, 3U, 8U, 0U}) {
-        const std::string sentence = compare_floats(
-            expected,
-            kernel_outputs(cache, *row.table, kv_head, scale, shape.softcap, queries, std::max(tile, 1U), tile == 0));
+        const std::string sentence =
+            compare_floats(expected, kernel_outputs(cache, *variant.table, kv_head, scale, shape.softcap, queries,
+                                                    std::max(tile, 1U), tile == 0));
         if (!sentence.empty())
-          wrong += std::string("\n") + row.name + ", dims " + std::to_string(shape.key_dim) + " and " +
+          wrong += std::string("\n") + variant.name + ", dims " + std::to_string(shape.key_dim) + " and " +
                    std::to_string(shape.value_dim) + ", window " + std::to_string(shape.window) + ", " +
                    std::to_string(shape.positions) + " positions, tile " + std::to_string(tile) + ": " + sentence;
         ++*compared;
@@ -176,11 +176,11 @@ TEST_CASE("every attention kernel has the bits of the canonical order, whatever 
 }
 
 TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][attention]") {
-  Random random(7);
+  CaseRandom random(7);
   Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f32);
   cache.append(0, 70, random, 1);
   const std::vector<Query> queries = {{random.normals(16), 40}, {random.normals(16, 30), 65}};
-  const AttentionTable& table = *attention_rows()[0].table;
+  const AttentionTable& table = *attention_variants()[0].table;
   const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false);
   const std::vector<float> huge(16, std::numeric_limits<float>::infinity()),
       none(16, std::numeric_limits<float>::quiet_NaN());
@@ -200,19 +200,19 @@ TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]
   cache.state.write_row(64, one.data(), minus_zero.data());
   const std::vector<Query> queries = {{std::vector<float>(16, 30.0F), 64}};
   std::string wrong;
-  for (const AttentionRow& row : attention_rows()) {
-    if ((row.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+  for (const AttentionVariant& variant : attention_variants()) {
+    if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
     for (const std::vector<float>& hidden : {zero, one, minus_one}) {
       for (uint32_t position = 65; position < 128; ++position)
         cache.state.write_row(position, zero.data(), hidden.data());
-      wrong += compare_floats(zero, kernel_outputs(cache, *row.table, 0, 1.0F, 0, queries, 1, false));
+      wrong += compare_floats(zero, kernel_outputs(cache, *variant.table, 0, 1.0F, 0, queries, 1, false));
     }
   }
   CHECK(wrong == "");
 }
 
 TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][attention][hostile]") {
-  Random random(8);
+  CaseRandom random(8);
   Cache cache({0, 1, 16, 16, 0}, 80, 80, KvType::f16);
   cache.append(0, 80, random, 1);
   std::vector<Query> queries;
@@ -221,7 +221,7 @@ TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][att
     queries.back().q[3] = bad;
   }
   int numbers = 0;
-  for (const float value : kernel_outputs(cache, *attention_rows()[0].table, 0, 0.25F, 0, queries, 2, false))
+  for (const float value : kernel_outputs(cache, *attention_variants()[0].table, 0, 0.25F, 0, queries, 2, false))
     numbers += std::isfinite(value);
   CHECK(numbers == 0);
 }

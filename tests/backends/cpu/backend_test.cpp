@@ -24,7 +24,7 @@ constexpr BackendEntry kBest = {"cpu", create_with<UINT32_MAX>};
 
 // A small model in one part: two layers, grouped heads, a window in the second, weights of several formats.
 Case small_model(uint32_t positions, KvType type, uint64_t seed) {
-  Random random(seed);
+  CaseRandom random(seed);
   Case made;
   made.name = "a small model";
   made.kv_type = type;
@@ -171,7 +171,7 @@ TEST_CASE("a ring that was overwritten refuses to go back, by name, and goes on"
 }
 
 TEST_CASE("the input of several linears is quantised once", "[cpu][fusion]") {
-  Random random(15);
+  CaseRandom random(15);
   Case made;
   TestPlan& plan = made.plan;
   made.tokens = {0, 0};
@@ -213,9 +213,26 @@ TEST_CASE("open says how its bytes divide", "[cpu][memory]") {
   REQUIRE(backend.value()->open(part, nullptr, shape, ValueMemory(), session, &footprint).ok());
   // Keys and values of 128 positions, 2 heads of 24, two bytes each; the second layer's ring has the same size here.
   CHECK(footprint.state_bytes == 2 * 2 * 128 * 2 * 24 * 2);
-  CHECK(footprint.scratch_bytes > 2 * kLinearScratchBytes);
-  CHECK(session.used_bytes() > footprint.state_bytes + footprint.scratch_bytes);
-  CHECK(session.used_bytes() < footprint.state_bytes + footprint.scratch_bytes + 4096);
+  CHECK(session.used_bytes() > footprint.state_bytes + 2 * kLinearScratchBytes);
+}
+
+TEST_CASE("a session whose pieces of attention cannot be counted in 32 bits is refused", "[cpu][hostile]") {
+  Plan plan;
+  Step step;
+  step.op = Op::attention;
+  step.attributes.attention = {4096, 1, 0};
+  plan.steps = {&step, 1};
+  const PlanPart part = {&plan, 0, 1};
+  SessionShape shape;
+  shape.context = 1u << 24, shape.max_batch = (1u << 20) - 1;
+  CHECK(check_shape(part, shape).ok());
+  shape.max_batch = 1u << 20;
+  const Status status = check_shape(part, shape);
+  CHECK(status.code() == Code::unsupported);
+  CHECK(std::string(status.message()) ==
+        "4096 heads with a batch of 1048576 or a context of 16777216 are more than 2^32 rows");
+  shape.max_batch = 1, shape.context = UINT32_MAX;
+  CHECK(!check_shape(part, shape).ok());
 }
 
 TEST_CASE("begin refuses what does not fit, with the limit", "[cpu][state]") {

@@ -19,7 +19,7 @@ namespace mote::test {
 namespace {
 
 // Numbers whose products and sums often lie half way between two floats, are subnormal, cancel, or overflow.
-float hard_number(Random& random) {
+float hard_number(CaseRandom& random) {
   switch (random.below(6)) {
     case 0:
       return static_cast<float>(static_cast<int>(random.below(33)) - 16);
@@ -37,18 +37,18 @@ float hard_number(Random& random) {
   }
 }
 
-template <class Row>
-std::string choices(std::span<const Row> rows) {
+template <class Variant>
+std::string choices(std::span<const Variant> variants) {
   std::string wrong;
-  if (rows.empty() || rows[0].required != kIsaBaseline) wrong += "the first row requires something; ";
-  if (&choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), kIsaBaseline) != &rows[0])
-    wrong += "without instruction sets another row than the first; ";
+  if (variants.empty() || variants[0].required != kIsaBaseline) wrong += "the first variant requires something; ";
+  if (&choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), kIsaBaseline) != &variants[0])
+    wrong += "without instruction sets another variant than the first; ";
   for (IsaBits available = 0; available < 8; ++available) {
-    const Row& chosen = choose_kernel(rows.data(), static_cast<uint32_t>(rows.size()), available);
+    const Variant& chosen = choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available);
     if ((chosen.required & ~available) != 0) wrong += std::string("an illegal instruction in ") + chosen.name + "; ";
-    for (const Row& row : rows)
-      if (&row > &chosen && (row.required & ~available) == 0)
-        wrong += std::string("not the last usable row: ") + row.name + "; ";
+    for (const Variant& variant : variants)
+      if (&variant > &chosen && (variant.required & ~available) == 0)
+        wrong += std::string("not the last usable variant: ") + variant.name + "; ";
   }
   return wrong;
 }
@@ -56,7 +56,7 @@ std::string choices(std::span<const Row> rows) {
 }   // namespace
 
 TEST_CASE("sixteen fused multiply-adds are those of libm, in ties, subnormals and infinities", "[cpu][base]") {
-  Random random(1);
+  CaseRandom random(1);
   std::vector<float> expected, found;
   for (int round = 0; round < 40'000; ++round) {
     float a[16], b[16], sum[16];
@@ -98,11 +98,12 @@ TEST_CASE("the kernels' half conversion is that of core/base for every half", "[
   CHECK(compare_floats(expected, found) == "");
 }
 
-TEST_CASE("every table begins with the scalar row and never chooses one the processor cannot run", "[cpu][dispatch]") {
-  CHECK(choices(linear_rows()) == "");
-  CHECK(choices(attention_rows()) == "");
-  CHECK(choices(norm_rows()) == "");
-  CHECK(choices(elementwise_rows()) == "");
+TEST_CASE("every table begins with the scalar variant and never chooses one the processor cannot run",
+          "[cpu][dispatch]") {
+  CHECK(choices(linear_variants()) == "");
+  CHECK(choices(attention_variants()) == "");
+  CHECK(choices(norm_variants()) == "");
+  CHECK(choices(elementwise_variants()) == "");
 }
 
 TEST_CASE("linear takes the scalar kernel of every format in the build when no instruction set is allowed",
@@ -112,7 +113,7 @@ TEST_CASE("linear takes the scalar kernel of every format in the build when no i
     CAPTURE(info.name);
     const LinearChoice choice = choose_linear(format, kIsaBaseline);
     CHECK((choice.kernel != nullptr) == info.enabled);
-    CHECK(choice.kernel == linear_rows()[0].table->by_format[static_cast<size_t>(format)]);
+    CHECK(choice.kernel == linear_variants()[0].table->by_format[static_cast<size_t>(format)]);
     CHECK(choice.unit == (info.block_values == 1 ? 0 : info.block_values));
   }
 }

@@ -1,4 +1,4 @@
-// Every row of the kernel table of `linear`, in every format, against the order written once more.
+// Every variant of the kernels of `linear`, in every format, against the order written once more.
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -22,7 +22,7 @@ struct Problem {
 };
 
 Problem random_problem(Format format, uint32_t rows, uint32_t blocks, uint32_t x_rows, uint64_t seed) {
-  Random random(seed);
+  CaseRandom random(seed);
   Problem made;
   made.format = format;
   const uint32_t values = format_info(format).block_values;
@@ -86,13 +86,14 @@ std::string check(const Problem& problem, uint32_t* compared) {
   const std::vector<float> expected = expected_outputs(problem);
   const IsaBits available = isa_bits(probe_cpu_features());
   std::string wrong;
-  for (const LinearRow& row : linear_rows()) {
-    if ((row.required & ~available) != 0 || row.table->by_format[static_cast<size_t>(problem.format)] == nullptr)
+  for (const LinearVariant& variant : linear_variants()) {
+    if ((variant.required & ~available) != 0 ||
+        variant.table->by_format[static_cast<size_t>(problem.format)] == nullptr)
       continue;
     for (const uint32_t chunk : {problem.rows, 5U}) {
-      const std::string sentence = compare_floats(expected, kernel_outputs(problem, *row.table, chunk));
+      const std::string sentence = compare_floats(expected, kernel_outputs(problem, *variant.table, chunk));
       if (!sentence.empty())
-        wrong += std::string("\n") + row.name + ", " + std::string(format_info(problem.format).name) + " [" +
+        wrong += std::string("\n") + variant.name + ", " + std::string(format_info(problem.format).name) + " [" +
                  std::to_string(problem.rows) + ", " + std::to_string(problem.columns) + "] on " +
                  std::to_string(problem.x_rows) + " rows: " + sentence;
       ++*compared;
@@ -124,7 +125,7 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
 }
 
 TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]") {
-  Random random(3);
+  CaseRandom random(3);
   std::vector<float> x = random.normals(256 * 12);
   x[0] = std::numeric_limits<float>::infinity();   // block 0: not finite
   x[300] = std::numeric_limits<float>::quiet_NaN();
@@ -137,14 +138,14 @@ TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]
   x[1280] = std::numeric_limits<float>::max();
   x[1281] = -std::numeric_limits<float>::max();
   x[1600] = 1e-42F;
-  for (const LinearRow& row : linear_rows()) {
-    if ((row.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+  for (const LinearVariant& variant : linear_variants()) {
+    if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
     for (const uint32_t unit : {32U, 256U}) {
-      CAPTURE(row.name, unit);
+      CAPTURE(variant.name, unit);
       const uint32_t count = static_cast<uint32_t>(x.size());
       std::vector<int16_t> codes(count, -1), sums(count / 16, -1);
       std::vector<float> scales(count / unit, -1);
-      row.table->quantize({x.data(), count, unit, codes.data(), scales.data(), sums.data()});
+      variant.table->quantize({x.data(), count, unit, codes.data(), scales.data(), sums.data()});
       const QuantizedRow expected = canonical_quantize(x.data(), count, unit);
       CHECK(std::vector<int>(codes.begin(), codes.end()) == expected.codes);
       CHECK(compare_floats(expected.scales, scales) == "");
@@ -165,7 +166,7 @@ TEST_CASE("weights of random bytes, and of all ones, have the bits of the canoni
           "[cpu][linear][hostile]") {
   std::string wrong;
   uint32_t compared = 0;
-  Random random(5);
+  CaseRandom random(5);
   for (const Format format : enabled_formats()) {
     for (int round = 0; round < 6; ++round) {
       Problem problem = random_problem(format, 8, 19, 2, 50);
@@ -187,12 +188,12 @@ TEST_CASE("a matrix may start at any address", "[cpu][linear]") {
   std::string wrong;
   for (const Format format : enabled_formats()) {
     const Problem problem = random_problem(format, 3, 18, 2, 9);
-    const std::vector<float> expected = kernel_outputs(problem, *linear_rows()[0].table, 3);
+    const std::vector<float> expected = kernel_outputs(problem, *linear_variants()[0].table, 3);
     Problem moved = problem;
     for (size_t offset = 1; offset < 4; ++offset) {
       std::vector<uint8_t> shifted(offset);
       shifted.insert(shifted.end(), problem.weights.begin(), problem.weights.end());
-      LinearTable table = *linear_rows()[0].table;
+      LinearTable table = *linear_variants()[0].table;
       moved.weights = shifted;
       // The kernel is called through a problem whose first row lies `offset` bytes further on.
       struct Shift {

@@ -1,4 +1,4 @@
-// The norms and the elementwise ops, every row of their tables, against their headers' formulas.
+// The norms and the elementwise ops, every variant of their kernels, against their headers' formulas.
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <string>
@@ -47,23 +47,23 @@ float canonical_activation(Activation function, float x) {
 
 TEST_CASE("the norms have the bits of their canonical order, in place too", "[cpu][norm]") {
   std::string wrong;
-  for (const NormRow& row : norm_rows()) {
+  for (const NormVariant& variant : norm_variants()) {
     for (const uint32_t count : {1U, 2U, 15U, 16U, 17U, 33U, 576U, 1000U}) {
-      Random random(count);
+      CaseRandom random(count);
       const std::vector<float> x = random.normals(count, 3), weight = random.normals(count),
                                bias = random.normals(count);
       std::vector<float> y(count, NAN);
-      row.table->rms_norm({x.data(), weight.data(), nullptr, y.data(), count, 1e-5F});
+      variant.table->rms_norm({x.data(), weight.data(), nullptr, y.data(), count, 1e-5F});
       wrong += compare_floats(canonical_norm(x, weight, {}, 1e-5F, false), y);
-      row.table->layer_norm({x.data(), weight.data(), bias.data(), y.data(), count, 1e-5F});
+      variant.table->layer_norm({x.data(), weight.data(), bias.data(), y.data(), count, 1e-5F});
       wrong += compare_floats(canonical_norm(x, weight, bias, 1e-5F, true), y);
-      row.table->layer_norm({x.data(), nullptr, nullptr, y.data(), count, 1e-5F});
+      variant.table->layer_norm({x.data(), nullptr, nullptr, y.data(), count, 1e-5F});
       wrong += compare_floats(canonical_norm(x, {}, {}, 1e-5F, true), y);
       y = x;
-      row.table->rms_norm({y.data(), weight.data(), nullptr, y.data(), count, 1e-6F});
+      variant.table->rms_norm({y.data(), weight.data(), nullptr, y.data(), count, 1e-6F});
       wrong += compare_floats(canonical_norm(x, weight, {}, 1e-6F, false), y);
       y = x;
-      row.table->layer_norm({y.data(), weight.data(), bias.data(), y.data(), count, 1e-6F});
+      variant.table->layer_norm({y.data(), weight.data(), bias.data(), y.data(), count, 1e-6F});
       wrong += compare_floats(canonical_norm(x, weight, bias, 1e-6F, true), y);
     }
   }
@@ -71,12 +71,12 @@ TEST_CASE("the norms have the bits of their canonical order, in place too", "[cp
 }
 
 TEST_CASE("the elementwise ops have the bits of their formulas, for special values too", "[cpu][elementwise]") {
-  Random random(2);
+  CaseRandom random(2);
   std::vector<float> a = random.normals(203, 4), b = random.normals(203);
   const float special[] = {0.0F, -0.0F, INFINITY, -INFINITY, NAN, 1e-42F, -1e-42F, 3e38F, -3e38F, 100.0F, -100.0F};
   for (size_t i = 0; i < std::size(special); ++i) a[5 * i] = special[i];
   std::string wrong;
-  for (const ElementwiseRow& row : elementwise_rows()) {
+  for (const ElementwiseVariant& variant : elementwise_variants()) {
     const auto run = [&](const char* name, ElementwiseKernel kernel, auto formula) {
       std::vector<float> expected, y(a.size(), NAN), in_place = a;
       for (size_t i = 0; i < a.size(); ++i) expected.push_back(formula(a[i], b[i]));
@@ -88,12 +88,12 @@ TEST_CASE("the elementwise ops have the bits of their formulas, for special valu
     };
     for (uint32_t i = 0; i < kActivationCount; ++i) {
       const Activation function = static_cast<Activation>(i);
-      run("activate", row.table->activate[i], [&](float x, float) { return canonical_activation(function, x); });
-      run("gate", row.table->gate[i], [&](float x, float u) { return canonical_activation(function, x) * u; });
+      run("activate", variant.table->activate[i], [&](float x, float) { return canonical_activation(function, x); });
+      run("gate", variant.table->gate[i], [&](float x, float u) { return canonical_activation(function, x) * u; });
     }
-    run("add", row.table->add, [](float x, float y) { return x + y; });
-    run("scale", row.table->scale, [](float x, float) { return 30.0F * x; });
-    run("softcap", row.table->softcap,
+    run("add", variant.table->add, [](float x, float y) { return x + y; });
+    run("scale", variant.table->scale, [](float x, float) { return 30.0F * x; });
+    run("softcap", variant.table->softcap,
         [](float x, float) { return static_cast<float>(30.0 * tanh_f64(double{x} / 30.0)); });
   }
   CHECK(wrong == "");
@@ -101,10 +101,10 @@ TEST_CASE("the elementwise ops have the bits of their formulas, for special valu
 
 TEST_CASE("rope rounds every product and sum by itself, in both pairings, and leaves the rest of a head",
           "[cpu][elementwise]") {
-  Random random(4);
+  CaseRandom random(4);
   const std::vector<float> x = random.normals(3 * 10), angles = random.normals(6);
   std::string wrong;
-  for (const ElementwiseRow& row : elementwise_rows()) {
+  for (const ElementwiseVariant& variant : elementwise_variants()) {
     for (const RopePairing pairing : {RopePairing::neighbours, RopePairing::halves}) {
       std::vector<float> expected = x, y(x.size(), NAN), in_place = x;
       for (size_t head = 0; head < 3; ++head)
@@ -116,8 +116,8 @@ TEST_CASE("rope rounds every product and sum by itself, in both pairings, and le
           expected[at] = ac - bs;
           expected[other] = as + bc;
         }
-      row.table->rope({x.data(), angles.data(), y.data(), {3, 10, 6, pairing}});
-      row.table->rope({in_place.data(), angles.data(), in_place.data(), {3, 10, 6, pairing}});
+      variant.table->rope({x.data(), angles.data(), y.data(), {3, 10, 6, pairing}});
+      variant.table->rope({in_place.data(), angles.data(), in_place.data(), {3, 10, 6, pairing}});
       wrong += compare_floats(expected, y) + compare_floats(expected, in_place);
     }
   }
