@@ -88,15 +88,21 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
   return {};
 }
 
-// The pieces of an `attention` step are query rows, tiles of them or chunks of positions, of every head.
+// Positions and pieces of work are counted in 32 bits, with room above them: a position is rounded up to a block, and
+// each lane counts one piece beyond the last. The pieces of an `attention` step are query rows, tiles of them or chunks
+// of positions, of every head.
 Status check_shape(const PlanPart& part, const SessionShape& shape) {
+  constexpr uint64_t kMost = 1u << 31;
+  if (shape.context > kMost || shape.max_batch > kMost)
+    return Status::error(Code::unsupported, "a batch of {} or a context of {} is more than 2^31 positions",
+                         shape.max_batch, shape.context);
+  const uint64_t chunks = shape.context / kAttentionChunk + 1;
   for (const Step& step : part.steps()) {
     if (step.op != Op::attention) continue;
-    const uint64_t chunks = shape.context / kAttentionChunk + 1;
-    const uint64_t pieces = std::max<uint64_t>(shape.max_batch, chunks) * step.attributes.attention.n_heads;
-    if (pieces > UINT32_MAX)
-      return Status::error(Code::unsupported, "{} heads with a batch of {} or a context of {} are more than 2^32 rows",
-                           step.attributes.attention.n_heads, shape.max_batch, shape.context);
+    const uint64_t n_heads = step.attributes.attention.n_heads;
+    if (std::max<uint64_t>(shape.max_batch, chunks) * n_heads > kMost)
+      return Status::error(Code::unsupported, "{} heads with a batch of {} or a context of {} are more than 2^31 rows",
+                           n_heads, shape.max_batch, shape.context);
   }
   return {};
 }

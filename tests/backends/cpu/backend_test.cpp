@@ -224,15 +224,20 @@ TEST_CASE("a session whose pieces of attention cannot be counted in 32 bits is r
   plan.steps = {&step, 1};
   const PlanPart part = {&plan, 0, 1};
   SessionShape shape;
-  shape.context = 1u << 24, shape.max_batch = (1u << 20) - 1;
+  shape.context = 1u << 24, shape.max_batch = 1u << 19;
   CHECK(check_shape(part, shape).ok());
-  shape.max_batch = 1u << 20;
+  ++shape.max_batch;
   const Status status = check_shape(part, shape);
   CHECK(status.code() == Code::unsupported);
   CHECK(std::string(status.message()) ==
-        "4096 heads with a batch of 1048576 or a context of 16777216 are more than 2^32 rows");
-  shape.max_batch = 1, shape.context = UINT32_MAX;
+        "4096 heads with a batch of 524289 or a context of 16777216 are more than 2^31 rows");
+  shape.max_batch = 1, shape.context = UINT32_MAX;   // 2^22 chunks of 4096 heads
   CHECK(!check_shape(part, shape).ok());
+  step.attributes.attention.n_heads = 1;
+  CHECK(std::string(check_shape(part, shape).message()) ==
+        "a batch of 1 or a context of 4294967295 is more than 2^31 positions");
+  shape.context = 1u << 31;
+  CHECK(check_shape(part, shape).ok());
 }
 
 TEST_CASE("begin refuses what does not fit, with the limit", "[cpu][state]") {
