@@ -5,7 +5,8 @@
 // positions begin .. p, begin = 0 or, with a window w, max(0, p - w + 1).
 //
 //   score s[i] = fma chain over d = 0, 1, 2, ... from +0: s = fma(q[d], k[i][d], s)
-//     soft cap: s[i] = f32(c * tanh(s[i] / c)) * f32(log2(e)), the first in double, the product in f32
+//     soft cap: s[i] = f32(c * tanh(s[i] / c)) * f32(log2(e)), the first in double, the product in f32; a NaN becomes
+//     +infinity, so that y becomes NaN (without a cap no finite score can stand beside a NaN: y is NaN by itself)
 //   Positions go in blocks of 64 at 0, 64, 128, ...; only blocks with a visible position are visited. In a block a
 //   position that is not visible has s = -infinity, hence p = 0:
 //     m' = max(m, all s)  (a NaN score is passed over);  a = exp2_lane(m - m');  p[i] = exp2_lane(s[i] - m')

@@ -79,8 +79,10 @@ void score_block(const AttentionJob& job, const AttentionScratch& s, uint32_t bl
       if (job.softcap != 0) {
         constexpr float kLog2EFloat = static_cast<float>(kLog2E);
         const double cap = static_cast<double>(job.softcap);
-        for (uint32_t i = 0; i < kLanes; ++i)
-          lanes[i] = static_cast<float>(cap * tanh_f64(static_cast<double>(lanes[i]) / cap)) * kLog2EFloat;
+        for (uint32_t i = 0; i < kLanes; ++i) {
+          const float capped = static_cast<float>(cap * tanh_f64(static_cast<double>(lanes[i]) / cap)) * kLog2EFloat;
+          lanes[i] = capped != capped ? __builtin_inff() : capped;
+        }
       }
       const uint32_t first = first_visible(job, item), position = job.position[item];
       for (uint32_t i = 0; i < kLanes; ++i)

@@ -226,4 +226,24 @@ TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][att
   CHECK(numbers == 0);
 }
 
+TEST_CASE("a score of NaN among capped ones gives NaN, not the text without it", "[cpu][attention][hostile]") {
+  // The query is infinite in one dimension: every capped score is a number, but where the key is 0 there.
+  CaseRandom random(9);
+  std::string wrong;
+  for (const uint32_t zero_key : {3U, 70U, 1050U}) {
+    Cache cache({0, 1, 16, 16, 0}, 1100, 1100, KvType::f32);
+    cache.append(0, 1100, random, 1);
+    std::vector<Query> queries = {{random.normals(16), 1099}, {random.normals(16), zero_key - 1}};
+    for (Query& query : queries) query.q[3] = std::numeric_limits<float>::infinity();
+    cache.state.write_row(zero_key, std::vector<float>(16, 0.0F).data(), std::vector<float>(16, 1.0F).data());
+    for (const AttentionVariant& variant : attention_variants()) {
+      if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+      const std::vector<float> y = kernel_outputs(cache, *variant.table, 0, 0.25F, 30, queries, 2, false);
+      for (size_t i = 0; i < y.size(); ++i)
+        if (std::isnan(y[i]) != (i < 16)) wrong += std::string(variant.name) + " element " + std::to_string(i) + "; ";
+    }
+  }
+  CHECK(wrong == "");
+}
+
 }   // namespace mote::test
