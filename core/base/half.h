@@ -3,8 +3,8 @@
 //
 // To the narrow types: round to nearest, ties to even; what is too large becomes infinity. A NaN stays a NaN with its
 // sign and its upper payload bits and is made quiet, as the conversion instructions of x86 (F16C) and Arm do, so that
-// vector kernels may use them. Widening is exact; bf16 is the upper half of an f32, so widening it is a shift and leaves a
-// signalling NaN as it is.
+// vector kernels may use them. Widening is exact; bf16 is the upper half of an f32, so widening it is a shift and
+// leaves a signalling NaN as it is.
 #pragma once
 #include <bit>
 #include <cstdint>
