@@ -54,6 +54,23 @@ TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
       if (step.op == Op::append) CHECK(part.backend == &second);
 }
 
+// A search of the whole plan for each state would be quadratic in the layers.
+TEST_CASE("Only the steps between a state's first and last are asked about it", "[pipeline][placement]") {
+  FakeBackend first("first"), second("second");
+  first.refused = {Op::attention};
+  TestPlan test([](PlanBuilder& b) { build_small(b); });
+  for (StateInfo& state : test.states) state.last_step = state.first_step;   // as if no attention read it
+  Memory memory;
+  Arena arena = memory.arena();
+  Backend* order[] = {&first, &second};
+  const Result<Placement> placed = place_steps(test.plan, order, arena);
+  REQUIRE(placed.ok());
+  size_t appends = 0;
+  for (const PlacedPart& part : placed.value().parts)
+    for (const Step& step : part.part.steps()) appends += step.op == Op::append && part.backend == &first;
+  CHECK(appends == 2);
+}
+
 TEST_CASE("A step that nobody runs is named", "[pipeline][placement]") {
   FakeBackend only("only");
   only.refused = {Op::gate};
