@@ -81,12 +81,14 @@ Status detokenize(const mote_model* model, const int32_t* tokens, size_t n_token
 
 // ------------------------------------------------------------------------------------------------ chat
 
-constexpr size_t kMaxMessages = 256;   // rendered through a list on the stack
+ChatMessage message_at(const void* messages, size_t index) {
+  const mote_message& message = static_cast<const mote_message*>(messages)[index];
+  return {message.role, {message.content == nullptr ? "" : message.content, message.content_bytes}};
+}
 
 struct Conversation {
-  ChatMessage messages[kMaxMessages];
-  size_t count = 0;
-  uint64_t text_bytes = 0;
+  ChatMessages messages{nullptr, 0, message_at};
+  uint64_t text_bytes = 0;   // of the contents
   const ChatFormat* format = nullptr;
 };
 
@@ -95,8 +97,6 @@ Status read_conversation(const mote_model* model, const char* format, const mote
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
   if (messages == nullptr && n_messages != 0)
     return Status::error(Code::invalid_argument, "messages is NULL with n_messages {}", n_messages);
-  if (n_messages > kMaxMessages)
-    return Status::error(Code::invalid_argument, "n_messages is {}; at most {} are allowed", n_messages, kMaxMessages);
   if (format == nullptr) {
     MOTE_ASSIGN_OR_RETURN(conversation->format, model->tokenizer->chat_format());
   } else {
@@ -106,11 +106,10 @@ Status read_conversation(const mote_model* model, const char* format, const mote
     const mote_message& message = messages[i];
     if (message.role == nullptr || (message.content == nullptr && message.content_bytes != 0))
       return Status::error(Code::invalid_argument, "message {} has a role or content that is NULL", i);
-    conversation->messages[i] = {message.role,
-                                 {message.content == nullptr ? "" : message.content, message.content_bytes}};
-    conversation->text_bytes += message.content_bytes;
+    if (!checked_add(conversation->text_bytes, message.content_bytes, &conversation->text_bytes))
+      return Status::error(Code::invalid_argument, "the contents of {} messages have more than 2^64 bytes", i + 1);
   }
-  conversation->count = n_messages;
+  conversation->messages = {messages, n_messages, message_at};
   return {};
 }
 
@@ -120,8 +119,8 @@ Status chat_text(const mote_model* model, const char* format, const mote_message
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
-                        model->tokenizer->chat_text(*conversation.format, {conversation.messages, conversation.count},
-                                                    add_generation_prompt, {}, {text, capacity}));
+                        model->tokenizer->chat_text(*conversation.format, conversation.messages, add_generation_prompt,
+                                                    {}, {text, capacity}));
   return finish_output(needed, capacity, n_bytes, "text bytes");
 }
 
@@ -132,10 +131,9 @@ Status chat_tokens(const mote_model* model, const char* format, const mote_messa
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   const Tokenizer& tokenizer = *model->tokenizer;
-  const uint64_t most_bytes = tokenizer.chat_scratch_bytes(conversation.count, conversation.text_bytes);
+  const uint64_t most_bytes = tokenizer.chat_scratch_bytes(n_messages, conversation.text_bytes);
   MOTE_ASSIGN_OR_RETURN(const Encoded encoded, with_scratch(scratch, most_bytes, [&](std::span<std::byte> bytes) {
-                          return tokenizer.chat_tokens(*conversation.format,
-                                                       {conversation.messages, conversation.count},
+                          return tokenizer.chat_tokens(*conversation.format, conversation.messages,
                                                        add_generation_prompt, {}, {tokens, capacity}, bytes);
                         }));
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");

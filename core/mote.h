@@ -239,8 +239,7 @@ typedef struct mote_message {
 } mote_message;
 
 /* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
- * MOTE_UNSUPPORTED when there is none. At most 256 messages. With add_generation_prompt not 0 it ends where the answer
- * begins. */
+ * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. */
 MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
                                     size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
                                     size_t* n_bytes, mote_error* error);

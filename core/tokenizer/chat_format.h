@@ -2,6 +2,7 @@
 // a comparison that tells to which of them a model's own template belongs. A template that none of them equals is
 // refused, never guessed at.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -13,6 +14,28 @@ namespace mote {
 struct ChatMessage {
   std::string_view role;      // "system", "user" or "assistant"
   std::string_view content;   // any bytes
+};
+
+// The messages of a conversation, read one by one from wherever they are: no list of our own bounds their number.
+class ChatMessages {
+ public:
+  template <class List>
+    requires std::convertible_to<const List&, std::span<const ChatMessage>>
+  ChatMessages(const List& list) : ChatMessages(std::span<const ChatMessage>(list)) {}
+  ChatMessages(std::span<const ChatMessage> list)
+      : items_(list.data()),
+        size_(list.size()),
+        at_([](const void* items, size_t index) { return static_cast<const ChatMessage*>(items)[index]; }) {}
+  // at(items, index) makes message `index` out of the owner's own form.
+  ChatMessages(const void* items, size_t size, ChatMessage (*at)(const void* items, size_t index))
+      : items_(items), size_(size), at_(at) {}
+  size_t size() const { return size_; }
+  ChatMessage operator[](size_t index) const { return at_(items_, index); }
+
+ private:
+  const void* items_;
+  size_t size_;
+  ChatMessage (*at_)(const void* items, size_t index);
 };
 
 // What a format writes around messages. `trims` cuts white space at both ends of a content, as Python's strip does.
@@ -27,7 +50,7 @@ struct ChatStyle {
 };
 
 struct ChatFormat {
-  std::string_view name;   // for --chat-format
+  std::string_view name;
   const ChatStyle* style;
   std::string_view default_system;    // said when the conversation does not begin with a system message; empty: nothing
   std::string_view template_sha256;   // of the template that is just this; empty: recognised by marks and by name
@@ -54,7 +77,7 @@ struct ChatSink {
 };
 
 // invalid_argument for a role that the format does not know, or no message where it needs one.
-Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
+Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
                    const ChatInputs& inputs, const ChatSink& sink);
 
 // Calls of `put` that rendering n messages makes at most.

@@ -78,11 +78,10 @@ class Tokenizer {
   // The prompt of a conversation as text (counted and written like `piece`), and as ids: only the format's own text is
   // parsed for control tokens. One start token stands first where the model wants one, whether the format writes it
   // or not. date: for formats that tell it; empty: the format's default.
-  Result<uint64_t> chat_text(const ChatFormat& format, std::span<const ChatMessage> messages,
-                             bool add_generation_prompt, std::string_view date, std::span<char> out) const;
-  Result<Encoded> chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages,
-                              bool add_generation_prompt, std::string_view date, std::span<int32_t> out,
-                              std::span<std::byte> scratch) const;
+  Result<uint64_t> chat_text(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
+                             std::string_view date, std::span<char> out) const;
+  Result<Encoded> chat_tokens(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
+                              std::string_view date, std::span<int32_t> out, std::span<std::byte> scratch) const;
   // Bytes of scratch that are enough for chat_tokens of n messages with text_bytes bytes of content.
   uint64_t chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const;
 
