@@ -8,13 +8,10 @@ namespace {
 
 Status need_tokenizer(const mote_model* model) {
   if (model == nullptr) return Status::error(Code::invalid_argument, "model is NULL");
-  if (model->tokenizer == nullptr)
-    return Status::error(Code::unsupported,
-                         "the model has no tokenizer: there is no tokenizer.ggml.model in its metadata");
-  return {};
+  return model->tokenizer == nullptr ? model->no_tokenizer : Status();
 }
 
-Status check_output(const void* out, size_t capacity, size_t* count, std::string_view what) {
+Status check_list(const void* out, size_t capacity, size_t* count, std::string_view what) {
   if (count == nullptr) return Status::error(Code::invalid_argument, "the count of {} is NULL", what);
   *count = 0;
   if (out == nullptr && capacity != 0)
@@ -53,7 +50,7 @@ Result<Encoded> with_scratch(const mote_memory& given, uint64_t most_bytes, Enco
 Status tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
                 const mote_memory& scratch, int32_t* tokens, size_t capacity, size_t* n_tokens) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
-  MOTE_RETURN_IF_ERROR(check_output(tokens, capacity, n_tokens, "tokens"));
+  MOTE_RETURN_IF_ERROR(check_list(tokens, capacity, n_tokens, "tokens"));
   if (text == nullptr && text_bytes != 0)
     return Status::error(Code::invalid_argument, "text is NULL with text_bytes {}", text_bytes);
   if ((flags & ~uint32_t{MOTE_ADD_SPECIAL | MOTE_PARSE_SPECIAL}) != 0)
@@ -71,7 +68,7 @@ Status tokenize(const mote_model* model, const char* text, size_t text_bytes, ui
 Status detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text, size_t capacity,
                   size_t* n_bytes) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
-  MOTE_RETURN_IF_ERROR(check_output(text, capacity, n_bytes, "text bytes"));
+  MOTE_RETURN_IF_ERROR(check_list(text, capacity, n_bytes, "text bytes"));
   if (tokens == nullptr && n_tokens != 0)
     return Status::error(Code::invalid_argument, "tokens is NULL with n_tokens {}", n_tokens);
   MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
@@ -87,7 +84,7 @@ ChatMessage message_at(const void* messages, size_t index) {
 }
 
 struct Conversation {
-  ChatMessages messages{nullptr, 0, message_at};
+  ChatMessages messages;
   uint64_t text_bytes = 0;   // of the contents
   const ChatFormat* format = nullptr;
 };
@@ -115,7 +112,7 @@ Status read_conversation(const mote_model* model, const char* format, const mote
 
 Status chat_text(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
                  bool add_generation_prompt, char* text, size_t capacity, size_t* n_bytes) {
-  MOTE_RETURN_IF_ERROR(check_output(text, capacity, n_bytes, "text bytes"));
+  MOTE_RETURN_IF_ERROR(check_list(text, capacity, n_bytes, "text bytes"));
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
@@ -127,7 +124,7 @@ Status chat_text(const mote_model* model, const char* format, const mote_message
 Status chat_tokens(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
                    bool add_generation_prompt, const mote_memory& scratch, int32_t* tokens, size_t capacity,
                    size_t* n_tokens) {
-  MOTE_RETURN_IF_ERROR(check_output(tokens, capacity, n_tokens, "tokens"));
+  MOTE_RETURN_IF_ERROR(check_list(tokens, capacity, n_tokens, "tokens"));
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   const Tokenizer& tokenizer = *model->tokenizer;
@@ -180,9 +177,18 @@ Status text_next(mote_session& session, mote_text* text) {
   return {};
 }
 
-void give_text(const mote_session& session, mote_text* text) {
-  text->bytes = session.text.data() == nullptr ? "" : session.text.data();
-  text->finish = session.finish;
+mote_text no_text() {
+  mote_text text{};
+  text.bytes = "";
+  text.token = -1;
+  return text;
+}
+
+// `to` was checked.
+void give_text(const mote_session& session, mote_text text, mote_text* to) {
+  if (session.text.data() != nullptr) text.bytes = session.text.data();
+  text.finish = session.finish;
+  static_cast<void>(write_struct(text, "text", to).ok());
 }
 
 }   // namespace
@@ -260,11 +266,11 @@ mote_status mote_text_next(mote_session* session, mote_text* text, mote_error* e
   using namespace mote;
   const SessionCall call(session);
   Status status = call.status();
-  if (status.ok() && text == nullptr) status = Status::error(Code::invalid_argument, "text is NULL");
+  if (status.ok()) status = check_output("text", text);
   if (!status.ok()) return report(status, error);
-  *text = {"", 0, -1, MOTE_FINISH_NONE};
-  status = text_next(*session, text);
-  give_text(*session, text);
+  mote_text next = no_text();
+  status = text_next(*session, &next);
+  give_text(*session, next, text);
   return report(status, error);
 }
 
@@ -272,12 +278,12 @@ mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* 
   using namespace mote;
   const SessionCall call(session);
   Status status = call.status();
-  if (status.ok() && text == nullptr) status = Status::error(Code::invalid_argument, "text is NULL");
+  if (status.ok()) status = check_output("text", text);
   if (status.ok()) status = need_tokenizer(session->model);
   if (!status.ok()) return report(status, error);
-  *text = {"", 0, -1, MOTE_FINISH_NONE};
-  if (session->finish == MOTE_FINISH_NONE) flush_text(*session, text);
-  give_text(*session, text);
+  mote_text rest = no_text();
+  if (session->finish == MOTE_FINISH_NONE) flush_text(*session, &rest);
+  give_text(*session, rest, text);
   return MOTE_OK;
 }
 

@@ -2,11 +2,11 @@
 // a comparison that tells to which of them a model's own template belongs. A template that none of them equals is
 // refused, never guessed at.
 #pragma once
-#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "core/base/listing.h"
 #include "core/base/result.h"
 
 namespace mote {
@@ -16,27 +16,8 @@ struct ChatMessage {
   std::string_view content;   // any bytes
 };
 
-// The messages of a conversation, read one by one from wherever they are: no list of our own bounds their number.
-class ChatMessages {
- public:
-  template <class List>
-    requires std::convertible_to<const List&, std::span<const ChatMessage>>
-  ChatMessages(const List& list) : ChatMessages(std::span<const ChatMessage>(list)) {}
-  ChatMessages(std::span<const ChatMessage> list)
-      : items_(list.data()),
-        size_(list.size()),
-        at_([](const void* items, size_t index) { return static_cast<const ChatMessage*>(items)[index]; }) {}
-  // at(items, index) makes message `index` out of the owner's own form.
-  ChatMessages(const void* items, size_t size, ChatMessage (*at)(const void* items, size_t index))
-      : items_(items), size_(size), at_(at) {}
-  size_t size() const { return size_; }
-  ChatMessage operator[](size_t index) const { return at_(items_, index); }
-
- private:
-  const void* items_;
-  size_t size_;
-  ChatMessage (*at_)(const void* items, size_t index);
-};
+// The messages of a conversation, wherever they are: no list of our own bounds their number.
+using ChatMessages = Listing<ChatMessage>;
 
 // What a format writes around messages. `trims` cuts white space at both ends of a content, as Python's strip does.
 struct ChatStyle {

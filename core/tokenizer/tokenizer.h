@@ -2,7 +2,8 @@
 //
 // Everything is built once into the model arena; after that a Tokenizer is immutable and any number of threads may use
 // it. Calls take their working memory from the caller and never allocate. Time is linear in the text but for a
-// logarithm, whatever the text holds.
+// logarithm, whatever the text holds; a hostile vocabulary can make it at most 256 (special pieces) or, in
+// SentencePiece, its longest piece's bytes (4096 at most) for each byte of the text.
 //
 // Bad UTF-8 counts as U+FFFD, one for each maximal bad part. Control tokens are recognised only where the caller asks
 // (TextPart::parse_special); user-defined pieces always.

@@ -220,12 +220,14 @@ TEST_CASE("Metadata and tensors are listed as the file holds them", "[api][text]
   uint64_t n_parameters = 0;
   for (uint32_t i = 0; i < info.n_metadata; ++i) {
     mote_metadata entry{};
+    entry.struct_bytes = sizeof entry;
     REQUIRE(mote_model_metadata(model, i, &entry, nullptr) == MOTE_OK);
     REQUIRE(std::string(entry.key, entry.key_bytes) == file.entries[i].key);
     REQUIRE(static_cast<uint32_t>(entry.type) == file.entries[i].type);
   }
   for (uint32_t i = 0; i < info.n_tensors; ++i) {
     mote_tensor tensor{};
+    tensor.struct_bytes = sizeof tensor;
     REQUIRE(mote_model_tensor(model, i, &tensor, nullptr) == MOTE_OK);
     REQUIRE(std::string(tensor.name, tensor.name_bytes) == file.parts[i].name);
     REQUIRE(tensor.bytes == file.parts[i].data.size());
