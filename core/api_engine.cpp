@@ -3,6 +3,7 @@
 
 #include "core/base/slice.h"
 #include "core/handles.h"
+#include "core/sampler/sampler.h"
 #include "mote_build.h"
 #include "platform/cpu_features.h"
 #include "platform/memory.h"
@@ -17,6 +18,18 @@ static_assert(same(Code::ok, MOTE_OK) && same(Code::invalid_argument, MOTE_INVAL
               same(Code::cancelled, MOTE_CANCELLED) && same(Code::wrong_state, MOTE_WRONG_STATE) &&
               same(Code::busy, MOTE_BUSY) && same(Code::not_finite, MOTE_NOT_FINITE) &&
               same(Code::backend_failed, MOTE_BACKEND_FAILED));
+constexpr bool same(SamplerKind kind, mote_sampler_kind number) {
+  return static_cast<int>(kind) == static_cast<int>(number);
+}
+static_assert(same(SamplerKind::temperature, MOTE_SAMPLER_TEMPERATURE) &&
+              same(SamplerKind::top_k, MOTE_SAMPLER_TOP_K) && same(SamplerKind::top_p, MOTE_SAMPLER_TOP_P) &&
+              same(SamplerKind::min_p, MOTE_SAMPLER_MIN_P) && same(SamplerKind::typical_p, MOTE_SAMPLER_TYPICAL_P) &&
+              same(SamplerKind::epsilon, MOTE_SAMPLER_EPSILON) && same(SamplerKind::eta, MOTE_SAMPLER_ETA) &&
+              same(SamplerKind::no_repeat_ngram, MOTE_SAMPLER_NO_REPEAT_NGRAM) &&
+              same(SamplerKind::repetition_penalty, MOTE_SAMPLER_REPETITION_PENALTY) &&
+              same(SamplerKind::frequency_presence, MOTE_SAMPLER_FREQUENCY_PRESENCE) &&
+              same(SamplerKind::logit_bias, MOTE_SAMPLER_LOGIT_BIAS) && same(SamplerKind::greedy, MOTE_SAMPLER_GREEDY));
+
 static_assert(sizeof(mote_error) == 256 && Status::kCapacity <= sizeof(mote_error{}.message));
 
 mote_status report(const Status& status, mote_error* error) {
@@ -130,8 +143,6 @@ class EngineOpening {
   }
 
   Status start_threads(bool own_threads, void* pool_memory) {
-    engine_->log = options_.log;
-    engine_->log_user = options_.log_user;
     engine_->parallel_for = options_.parallel_for;
     engine_->parallel_for_user = options_.parallel_for_user;
     engine_->services.instruction_sets = instruction_sets_;

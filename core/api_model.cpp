@@ -15,7 +15,7 @@ namespace {
 struct OpenedSource {
   std::span<const uint8_t> bytes;
   FileMap map;
-  mote::File file;
+  FileRange file;
   bool is_file = false;
   bool copies = false;
 
@@ -70,6 +70,11 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
 
 // ------------------------------------------------------------------------------------------------ quote and open
 
+// Without a plan, nobody reads the weights.
+Result<gguf::File> open_file_of(std::span<const uint8_t> bytes, const mote_model_options& options) {
+  return gguf::File::open(bytes, options.vocabulary_only != 0 ? gguf::Formats::any : gguf::Formats::built_in);
+}
+
 void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const OpenedSource& source, mote_quote* quote) {
   quote->total_bytes = total_bytes;
   quote->tables_bytes = bytes.tables_bytes;
@@ -97,7 +102,7 @@ uint64_t scratch_bytes_for(const gguf::File& file) {
 
 Status quote_model(mote_engine* engine, const OpenedSource& source, const mote_model_options& options,
                    const mote_session_options* session_options, mote_quote* model_quote, mote_quote* session_quote) {
-  MOTE_ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(source.bytes));
+  MOTE_ASSIGN_OR_RETURN(const gguf::File file, open_file_of(source.bytes, options));
   MOTE_ASSIGN_OR_RETURN(const Memory memory,
                         obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
   Arena arena, scratch(memory.data, memory.bytes);
@@ -128,7 +133,7 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
       return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
     bytes = copy;
   }
-  MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes));
+  MOTE_ASSIGN_OR_RETURN(model->file, open_file_of(bytes, options));
   ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, arena, nullptr);
   MOTE_RETURN_IF_ERROR(opening.run_into(model));
   model->engine = engine;
@@ -233,7 +238,7 @@ mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratc
   OpenedSource opened;
   Status status = open_source(source, &opened);
   if (status.ok()) {
-    const Result<gguf::File> file = gguf::File::open(opened.bytes);
+    const Result<gguf::File> file = gguf::File::open(opened.bytes, gguf::Formats::any);
     status = file.status();
     if (status.ok()) *scratch_bytes = scratch_bytes_for(file.value());
   }
@@ -260,38 +265,38 @@ mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, 
 
 mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry, mote_error* error) {
   using namespace mote;
-  if (model == nullptr || entry == nullptr)
-    return report(Status::error(Code::invalid_argument, "model or entry is NULL"), error);
+  if (model == nullptr) return report(Status::error(Code::invalid_argument, "model is NULL"), error);
   if (index >= model->file.n_entries())
     return report(Status::error(Code::invalid_argument, "metadata index {} of {}", index, model->file.n_entries()),
                   error);
   const gguf::Entry found = model->file.entry(index);
-  *entry = {found.key.data(),
-            found.key.size(),
-            static_cast<int32_t>(found.type),
-            static_cast<int32_t>(found.element_type),
-            found.count,
-            found.value,
-            found.value_bytes};
-  return MOTE_OK;
+  mote_metadata filled{};
+  filled.key = found.key.data();
+  filled.key_bytes = found.key.size();
+  filled.type = static_cast<int32_t>(found.type);
+  filled.element_type = static_cast<int32_t>(found.element_type);
+  filled.count = found.count;
+  filled.value = found.value;
+  filled.value_bytes = found.value_bytes;
+  return report(write_struct(filled, "entry", entry), error);
 }
 
 mote_status mote_model_tensor(const mote_model* model, uint32_t index, mote_tensor* tensor, mote_error* error) {
   using namespace mote;
-  if (model == nullptr || tensor == nullptr)
-    return report(Status::error(Code::invalid_argument, "model or tensor is NULL"), error);
+  if (model == nullptr) return report(Status::error(Code::invalid_argument, "model is NULL"), error);
   const std::span<const gguf::Tensor> tensors = model->index.tensors();
   if (index >= tensors.size())
     return report(Status::error(Code::invalid_argument, "tensor index {} of {}", index, tensors.size()), error);
   const gguf::Tensor& found = tensors[index];
-  *tensor = {found.name.data(),
-             found.name.size(),
-             format_info(found.format).name.data(),
-             found.n_dimensions,
-             {found.dimensions[0], found.dimensions[1], found.dimensions[2], found.dimensions[3]},
-             found.bytes,
-             found.offset_bytes};
-  return MOTE_OK;
+  mote_tensor filled{};
+  filled.name = found.name.data();
+  filled.name_bytes = found.name.size();
+  filled.format = format_name(found.format_number).data();
+  filled.n_dimensions = found.n_dimensions;
+  for (uint32_t i = 0; i < gguf::Tensor::kMaxDimensions; ++i) filled.dimensions[i] = found.dimensions[i];
+  filled.bytes = found.bytes;
+  filled.offset_bytes = found.offset_bytes;
+  return report(write_struct(filled, "tensor", tensor), error);
 }
 
 }   // extern "C"

@@ -36,15 +36,16 @@ uint64_t longest_piece_bytes(const mote_model& model) {
 }
 
 // The chain and the biases in the sampler's own terms. No chain at all is greedy.
-Status set_samplers(Sampler& sampler, const mote_session_options& options, std::span<TokenBias> biases) {
+Status set_samplers(Sampler& sampler, const mote_session_options& options) {
   SamplerStage stages[kMaxSamplerStages] = {{SamplerKind::greedy}};
   size_t n_stages = options.n_samplers == 0 ? 1 : 0;
   for (const mote_sampler& given : list_of(options.samplers, options.n_samplers))
     stages[n_stages++] = {static_cast<SamplerKind>(given.kind), given.count, given.value, given.value2};
-  size_t n_biases = 0;
-  for (const mote_logit_bias& given : list_of(options.logit_bias, options.n_logit_bias))
-    biases[n_biases++] = {given.token, given.bias};
-  return sampler.set({stages, n_stages}, biases.first(n_biases));
+  const auto bias_at = [](const void* biases, size_t index) -> TokenBias {
+    const mote_logit_bias& given = static_cast<const mote_logit_bias*>(biases)[index];
+    return {given.token, given.bias};
+  };
+  return sampler.set({stages, n_stages}, {options.logit_bias, options.n_logit_bias, bias_at});
 }
 
 Status read_stops(const mote_session_options& options, std::span<std::string_view> stops) {
@@ -154,7 +155,6 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   Sampler measured;
   (sampler != nullptr ? *sampler : measured)
       .layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
-  const std::span<TokenBias> biases = arena.take<TokenBias>(options.n_logit_bias);
   const std::span<char> piece = arena.take<char>(piece_bytes);
   const std::span<char> characters = arena.take<char>(TextStream::room(piece_bytes));
   StopShape stop_shape{static_cast<uint32_t>(options.n_stops), 0};
@@ -165,7 +165,7 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   bytes->sampler_bytes = arena.used_bytes() - bytes->tables_bytes;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
   if (opened != nullptr) {
-    MOTE_RETURN_IF_ERROR(set_samplers(*sampler, options, biases));
+    MOTE_RETURN_IF_ERROR(set_samplers(*sampler, options));
     MOTE_RETURN_IF_ERROR(matcher->set({stops, options.n_stops}));
   }
 
@@ -174,7 +174,6 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   if (opened == nullptr) return {};
   opened->sequence = sequence;
   opened->sampler = sampler;
-  opened->biases = biases;
   opened->stops = matcher;
   opened->piece = piece;
   opened->characters = characters;
@@ -222,11 +221,11 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
   SessionBytes bytes;
   Arena arena;
   mote_session* none = nullptr;
-  while (model->quote_lock.exchange(1, std::memory_order_acquire) != 0) {
-  }
-  status = layout_session(model->plan, model->parts, longest_piece_bytes(*model), model->config.context_length, read,
-                          arena, model->quote_offsets, &bytes, &none);
-  model->quote_lock.store(0, std::memory_order_release);
+  const QuoteRoom room(*model);
+  status = room.status();
+  if (status.ok())
+    status = layout_session(model->plan, model->parts, longest_piece_bytes(*model), model->config.context_length, read,
+                            arena, room.offsets(), &bytes, &none);
   if (status.ok()) status = fill_session_quote(bytes, arena.used_bytes(), quote);
   return report(status, error);
 }
@@ -355,8 +354,10 @@ mote_status mote_rewind(mote_session* session, size_t n_tokens, mote_error* erro
 
 mote_status mote_history(const mote_session* session, const int32_t** tokens, size_t* n_tokens, mote_error* error) {
   using namespace mote;
-  if (session == nullptr || tokens == nullptr || n_tokens == nullptr)
-    return report(Status::error(Code::invalid_argument, "session, tokens or n_tokens is NULL"), error);
+  const SessionCall call(session);
+  if (!call.status().ok()) return report(call.status(), error);
+  if (tokens == nullptr || n_tokens == nullptr)
+    return report(Status::error(Code::invalid_argument, "tokens or n_tokens is NULL"), error);
   const std::span<const int32_t> history = session->sequence->history();
   *tokens = history.data();
   *n_tokens = history.size();
@@ -370,10 +371,7 @@ mote_status mote_set_samplers(mote_session* session, const mote_session_options*
   mote_session_options read;
   Status status = read_options(options, "mote_session_options", &read);
   if (status.ok()) status = check_lists(read);
-  if (status.ok() && read.n_logit_bias > session->biases.size())
-    status = Status::error(Code::invalid_argument, "n_logit_bias is {}; the session was opened with room for {}",
-                           read.n_logit_bias, session->biases.size());
-  if (status.ok()) status = set_samplers(*session->sampler, read, session->biases);
+  if (status.ok()) status = set_samplers(*session->sampler, read);
   if (status.ok()) session->seed = read.seed;
   return report(status, error);
 }

@@ -8,13 +8,10 @@ namespace {
 
 Status need_tokenizer(const mote_model* model) {
   if (model == nullptr) return Status::error(Code::invalid_argument, "model is NULL");
-  if (model->tokenizer == nullptr)
-    return Status::error(Code::unsupported,
-                         "the model has no tokenizer: there is no tokenizer.ggml.model in its metadata");
-  return {};
+  return model->tokenizer == nullptr ? model->no_tokenizer : Status();
 }
 
-Status check_output(const void* out, size_t capacity, size_t* count, std::string_view what) {
+Status check_list(const void* out, size_t capacity, size_t* count, std::string_view what) {
   if (count == nullptr) return Status::error(Code::invalid_argument, "the count of {} is NULL", what);
   *count = 0;
   if (out == nullptr && capacity != 0)
@@ -53,7 +50,7 @@ Result<Encoded> with_scratch(const mote_memory& given, uint64_t most_bytes, Enco
 Status tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
                 const mote_memory& scratch, int32_t* tokens, size_t capacity, size_t* n_tokens) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
-  MOTE_RETURN_IF_ERROR(check_output(tokens, capacity, n_tokens, "tokens"));
+  MOTE_RETURN_IF_ERROR(check_list(tokens, capacity, n_tokens, "tokens"));
   if (text == nullptr && text_bytes != 0)
     return Status::error(Code::invalid_argument, "text is NULL with text_bytes {}", text_bytes);
   if ((flags & ~uint32_t{MOTE_ADD_SPECIAL | MOTE_PARSE_SPECIAL}) != 0)
@@ -71,7 +68,7 @@ Status tokenize(const mote_model* model, const char* text, size_t text_bytes, ui
 Status detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text, size_t capacity,
                   size_t* n_bytes) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
-  MOTE_RETURN_IF_ERROR(check_output(text, capacity, n_bytes, "text bytes"));
+  MOTE_RETURN_IF_ERROR(check_list(text, capacity, n_bytes, "text bytes"));
   if (tokens == nullptr && n_tokens != 0)
     return Status::error(Code::invalid_argument, "tokens is NULL with n_tokens {}", n_tokens);
   MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
@@ -81,12 +78,14 @@ Status detokenize(const mote_model* model, const int32_t* tokens, size_t n_token
 
 // ------------------------------------------------------------------------------------------------ chat
 
-constexpr size_t kMaxMessages = 256;   // rendered through a list on the stack
+ChatMessage message_at(const void* messages, size_t index) {
+  const mote_message& message = static_cast<const mote_message*>(messages)[index];
+  return {message.role, {message.content == nullptr ? "" : message.content, message.content_bytes}};
+}
 
 struct Conversation {
-  ChatMessage messages[kMaxMessages];
-  size_t count = 0;
-  uint64_t text_bytes = 0;
+  ChatMessages messages;
+  uint64_t text_bytes = 0;   // of the contents
   const ChatFormat* format = nullptr;
 };
 
@@ -95,8 +94,6 @@ Status read_conversation(const mote_model* model, const char* format, const mote
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
   if (messages == nullptr && n_messages != 0)
     return Status::error(Code::invalid_argument, "messages is NULL with n_messages {}", n_messages);
-  if (n_messages > kMaxMessages)
-    return Status::error(Code::invalid_argument, "n_messages is {}; at most {} are allowed", n_messages, kMaxMessages);
   if (format == nullptr) {
     MOTE_ASSIGN_OR_RETURN(conversation->format, model->tokenizer->chat_format());
   } else {
@@ -106,36 +103,34 @@ Status read_conversation(const mote_model* model, const char* format, const mote
     const mote_message& message = messages[i];
     if (message.role == nullptr || (message.content == nullptr && message.content_bytes != 0))
       return Status::error(Code::invalid_argument, "message {} has a role or content that is NULL", i);
-    conversation->messages[i] = {message.role,
-                                 {message.content == nullptr ? "" : message.content, message.content_bytes}};
-    conversation->text_bytes += message.content_bytes;
+    if (!checked_add(conversation->text_bytes, message.content_bytes, &conversation->text_bytes))
+      return Status::error(Code::invalid_argument, "the contents of {} messages have more than 2^64 bytes", i + 1);
   }
-  conversation->count = n_messages;
+  conversation->messages = {messages, n_messages, message_at};
   return {};
 }
 
 Status chat_text(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
                  bool add_generation_prompt, char* text, size_t capacity, size_t* n_bytes) {
-  MOTE_RETURN_IF_ERROR(check_output(text, capacity, n_bytes, "text bytes"));
+  MOTE_RETURN_IF_ERROR(check_list(text, capacity, n_bytes, "text bytes"));
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
-                        model->tokenizer->chat_text(*conversation.format, {conversation.messages, conversation.count},
-                                                    add_generation_prompt, {}, {text, capacity}));
+                        model->tokenizer->chat_text(*conversation.format, conversation.messages, add_generation_prompt,
+                                                    {}, {text, capacity}));
   return finish_output(needed, capacity, n_bytes, "text bytes");
 }
 
 Status chat_tokens(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
                    bool add_generation_prompt, const mote_memory& scratch, int32_t* tokens, size_t capacity,
                    size_t* n_tokens) {
-  MOTE_RETURN_IF_ERROR(check_output(tokens, capacity, n_tokens, "tokens"));
+  MOTE_RETURN_IF_ERROR(check_list(tokens, capacity, n_tokens, "tokens"));
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
   const Tokenizer& tokenizer = *model->tokenizer;
-  const uint64_t most_bytes = tokenizer.chat_scratch_bytes(conversation.count, conversation.text_bytes);
+  const uint64_t most_bytes = tokenizer.chat_scratch_bytes(n_messages, conversation.text_bytes);
   MOTE_ASSIGN_OR_RETURN(const Encoded encoded, with_scratch(scratch, most_bytes, [&](std::span<std::byte> bytes) {
-                          return tokenizer.chat_tokens(*conversation.format,
-                                                       {conversation.messages, conversation.count},
+                          return tokenizer.chat_tokens(*conversation.format, conversation.messages,
                                                        add_generation_prompt, {}, {tokens, capacity}, bytes);
                         }));
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");
@@ -182,9 +177,18 @@ Status text_next(mote_session& session, mote_text* text) {
   return {};
 }
 
-void give_text(const mote_session& session, mote_text* text) {
-  text->bytes = session.text.data() == nullptr ? "" : session.text.data();
-  text->finish = session.finish;
+mote_text no_text() {
+  mote_text text{};
+  text.bytes = "";
+  text.token = -1;
+  return text;
+}
+
+// `to` was checked.
+void give_text(const mote_session& session, mote_text text, mote_text* to) {
+  if (session.text.data() != nullptr) text.bytes = session.text.data();
+  text.finish = session.finish;
+  static_cast<void>(write_struct(text, "text", to).ok());
 }
 
 }   // namespace
@@ -262,11 +266,11 @@ mote_status mote_text_next(mote_session* session, mote_text* text, mote_error* e
   using namespace mote;
   const SessionCall call(session);
   Status status = call.status();
-  if (status.ok() && text == nullptr) status = Status::error(Code::invalid_argument, "text is NULL");
+  if (status.ok()) status = check_output("text", text);
   if (!status.ok()) return report(status, error);
-  *text = {"", 0, -1, MOTE_FINISH_NONE};
-  status = text_next(*session, text);
-  give_text(*session, text);
+  mote_text next = no_text();
+  status = text_next(*session, &next);
+  give_text(*session, next, text);
   return report(status, error);
 }
 
@@ -274,12 +278,12 @@ mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* 
   using namespace mote;
   const SessionCall call(session);
   Status status = call.status();
-  if (status.ok() && text == nullptr) status = Status::error(Code::invalid_argument, "text is NULL");
+  if (status.ok()) status = check_output("text", text);
   if (status.ok()) status = need_tokenizer(session->model);
   if (!status.ok()) return report(status, error);
-  *text = {"", 0, -1, MOTE_FINISH_NONE};
-  if (session->finish == MOTE_FINISH_NONE) flush_text(*session, text);
-  give_text(*session, text);
+  mote_text rest = no_text();
+  if (session->finish == MOTE_FINISH_NONE) flush_text(*session, &rest);
+  give_text(*session, rest, text);
   return MOTE_OK;
 }
 

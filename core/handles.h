@@ -46,14 +46,21 @@ Status read_options(const Options* given, std::string_view what, Options* option
   return {};
 }
 
+// Whether a caller's output struct can be filled.
+template <class Struct>
+Status check_output(std::string_view what, const Struct* to) {
+  if (to == nullptr) return Status::error(Code::invalid_argument, "{} is NULL", what);
+  if (to->struct_bytes < sizeof(size_t) || to->struct_bytes > 4096)
+    return Status::error(Code::invalid_argument, "{}.struct_bytes is {}; it must be the size of the struct", what,
+                         to->struct_bytes);
+  return {};
+}
+
 // Fills a caller's output struct of any age; struct_bytes stays the caller's.
 template <class Struct>
 Status write_struct(Struct filled, std::string_view what, Struct* to) {
-  if (to == nullptr) return Status::error(Code::invalid_argument, "{} is NULL", what);
+  MOTE_RETURN_IF_ERROR(check_output(what, to));
   const size_t bytes = to->struct_bytes;
-  if (bytes < sizeof(size_t) || bytes > 4096)
-    return Status::error(Code::invalid_argument, "{}.struct_bytes is {}; it must be the size of the struct", what,
-                         bytes);
   filled.struct_bytes = bytes;
   __builtin_memcpy(static_cast<void*>(to), &filled, bytes < sizeof(Struct) ? bytes : sizeof(Struct));
   return {};
@@ -68,8 +75,6 @@ struct mote_engine {
   mote_parallel_for parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   std::span<mote::Backend*> backends;   // in order of preference
-  mote_log log = nullptr;
-  void* log_user = nullptr;
   std::atomic<uint32_t> n_models{0};
 };
 
@@ -82,11 +87,12 @@ struct mote_model {
   mote::Config config{};   // n_layers is 0 in a vocabulary-only model
   mote::Plan plan;
   std::span<mote::PlacedPart> parts;
-  mote::Tokenizer* tokenizer = nullptr;   // NULL: the file has none
+  mote::Tokenizer* tokenizer = nullptr;   // NULL: none, for the reason in no_tokenizer
+  mote::Status no_tokenizer;
   uint64_t n_parameters = 0, weight_bytes = 0;
   char architecture[64] = {};
   std::atomic<uint32_t> n_sessions{0};
-  // Where a session's quote plans its Values; held for microseconds by one quoting thread at a time.
+  // Where a session's quote plans its Values. One quoting thread has it at a time; others ask the platform for room.
   std::span<uint64_t> quote_offsets;   // [plan.values]
-  std::atomic<uint32_t> quote_lock{0};
+  std::atomic<uint32_t> quoting{0};
 };

@@ -41,12 +41,8 @@ Status ModelOpening::layout(mote_model* model) {
   }
   kind(&bytes_.tables_bytes);
 
-  gguf::Entry entry;
-  if (vocabulary_only_ || file_.find("tokenizer.ggml.model", &entry)) {
-    MOTE_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::create(file_, arena_));
-    piece_bytes_ = tokenizer_ == nullptr ? longest_piece_bytes(file_) : tokenizer_->longest_piece_bytes();
-    kind(&bytes_.tokenizer_bytes);
-  }
+  MOTE_RETURN_IF_ERROR(layout_tokenizer());
+  kind(&bytes_.tokenizer_bytes);
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));
   if (!vocabulary_only_) MOTE_RETURN_IF_ERROR(layout_plan(model));
   if (vocabulary_only_) bytes_.compiled_from_bytes = arena_.used_bytes();
@@ -55,17 +51,33 @@ Status ModelOpening::layout(mote_model* model) {
   model->index = index_;
   model->config = config_;
   model->tokenizer = tokenizer_;
-  if (!vocabulary_only_) {
-    for (const gguf::Tensor& tensor : index_.tensors()) {
-      uint64_t count = 1;
-      for (const uint64_t dimension : tensor.dimensions) count *= dimension;   // the reader checked that they fit
-      model->n_parameters += count;
-      model->weight_bytes += tensor.bytes;
-    }
+  model->no_tokenizer = no_tokenizer_;
+  for (const gguf::Tensor& tensor : index_.tensors()) {
+    uint64_t count = 1;
+    for (const uint64_t dimension : tensor.dimensions) count *= dimension;   // the reader checked that they fit
+    model->n_parameters += count;
+    model->weight_bytes += tensor.bytes;
   }
   const Result<std::string_view> architecture = read_architecture(file_);
   const std::string_view name = architecture.ok() ? architecture.value() : std::string_view("none");
   for (size_t i = 0; i < name.size() && i + 1 < sizeof model->architecture; ++i) model->architecture[i] = name[i];
+  return {};
+}
+
+// Without a plan the tokenizer is not needed either: one of an unknown kind leaves the metadata and the tensors.
+Status ModelOpening::layout_tokenizer() {
+  if (gguf::Entry entry; !file_.find("tokenizer.ggml.model", &entry)) {
+    no_tokenizer_ = Status::error(Code::unsupported,
+                                  "the model has no tokenizer: there is no tokenizer.ggml.model in its metadata");
+    return {};
+  }
+  const Result<Tokenizer*> tokenizer = Tokenizer::create(file_, arena_);
+  if (!tokenizer.ok()) {
+    no_tokenizer_ = tokenizer.status();
+    return vocabulary_only_ && no_tokenizer_.code() == Code::unsupported ? Status() : no_tokenizer_;
+  }
+  tokenizer_ = tokenizer.value();
+  piece_bytes_ = tokenizer_ == nullptr ? longest_piece_bytes(file_) : tokenizer_->longest_piece_bytes();
   return {};
 }
 

@@ -29,6 +29,7 @@ class ModelOpening {
 
  private:
   Status layout(mote_model* model);
+  Status layout_tokenizer();
   Status layout_plan(mote_model* model);
   Status compile(std::span<PlacedPart> parts);
   // Memory that is counted in the model and readable now, also while measuring.
@@ -48,6 +49,7 @@ class ModelOpening {
   Plan plan_;
   Placement placement_;
   Tokenizer* tokenizer_ = nullptr;
+  Status no_tokenizer_;        // why there is none
   uint64_t piece_bytes_ = 0;   // of the longest piece, also while there is no tokenizer yet
   ModelBytes bytes_;
 };

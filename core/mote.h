@@ -9,6 +9,8 @@
  * also writes one sentence that names the thing, the place and the limit. No call aborts, prints, throws or keeps
  * globals. An option struct starts with its own size and means the default wherever a field is zero:
  *       mote_session_options options = {sizeof options};
+ *   A struct that a call fills starts with its size too, set by the caller: no more than that is written. (A mote_error
+ * never grows; mote_message, mote_sampler and mote_logit_bias are elements of arrays and stay as they are.)
  *   Memory is handed over by the caller (mote_memory) or, when that is {NULL, 0}, taken from the platform once, when
  *   the thing opens; the quote calls say how many bytes, exactly. Memory handed over must be 64-byte aligned, and
  *   belongs to the thing until it is closed. After set-up, mote_feed, mote_step, mote_next and mote_text_next allocate
@@ -149,7 +151,9 @@ typedef struct mote_source {
 
 typedef struct mote_model_options {
   size_t struct_bytes;
-  int32_t vocabulary_only; /* 1: only the tokenizer is opened; the file may hold no tensors */
+  int32_t vocabulary_only; /* 1: metadata, tensor table and tokenizer, as far as the file has them, and no plan: any
+                              architecture, any weight formats. A tokenizer that is missing, or of a kind that this
+                              build does not know, is what the text calls then answer: MOTE_UNSUPPORTED */
   mote_memory scratch;     /* working memory for quotes and for opening, for the length of the call; {NULL, 0}: the
                               platform is asked. Its size: mote_model_scratch_bytes */
 } mote_model_options;
@@ -168,7 +172,7 @@ MOTE_API mote_status mote_model_open(mote_engine* engine, const mote_source* sou
 /* MOTE_WRONG_STATE while a session is open. NULL is fine. */
 MOTE_API mote_status mote_model_close(mote_model* model, mote_error* error);
 
-/* Texts live as long as the model. Counts that a vocabulary-only model lacks are 0. */
+/* Texts live as long as the model. What a vocabulary-only model has not read (the widths, layers and heads) is 0. */
 typedef struct mote_model_info {
   size_t struct_bytes; /* set by the caller */
   const char* architecture;
@@ -186,6 +190,7 @@ MOTE_API mote_status mote_model_get_info(const mote_model* model, mote_model_inf
 
 /* One metadata entry as the file holds it, and one tensor; index < n_metadata, n_tensors. Not zero-terminated. */
 typedef struct mote_metadata {
+  size_t struct_bytes; /* set by the caller */
   const char* key;
   size_t key_bytes;
   int32_t type;         /* GGUF's number: 0 uint8 ... 8 string, 9 array ... 12 float64 */
@@ -195,12 +200,14 @@ typedef struct mote_metadata {
   uint64_t value_bytes;
 } mote_metadata;
 typedef struct mote_tensor {
+  size_t struct_bytes; /* set by the caller */
   const char* name;
   size_t name_bytes;
-  const char* format; /* "q4_0", zero-terminated */
+  const char* format; /* "q4_0", zero-terminated; "unknown": a type without a name */
   uint32_t n_dimensions;
   uint64_t dimensions[4]; /* columns first, as GGUF has them */
-  uint64_t bytes, offset_bytes;
+  uint64_t bytes;         /* 0 in a vocabulary-only model where mote does not know the format's blocks */
+  uint64_t offset_bytes;
 } mote_tensor;
 MOTE_API mote_status mote_model_metadata(const mote_model* model, uint32_t index, mote_metadata* entry,
                                          mote_error* error);
@@ -239,8 +246,7 @@ typedef struct mote_message {
 } mote_message;
 
 /* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
- * MOTE_UNSUPPORTED when there is none. At most 256 messages. With add_generation_prompt not 0 it ends where the answer
- * begins. */
+ * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. */
 MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
                                     size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
                                     size_t* n_bytes, mote_error* error);
@@ -312,6 +318,7 @@ typedef struct mote_session_options {
   size_t n_stops;
 } mote_session_options;
 
+/* From any thread; MOTE_BUSY only where another one quotes and the platform gives no memory for two. */
 MOTE_API mote_status mote_session_quote(mote_model* model, const mote_session_options* options, mote_quote* quote,
                                         mote_error* error);
 MOTE_API mote_status mote_session_open(mote_model* model, const mote_session_options* options, mote_memory memory,
@@ -356,10 +363,11 @@ typedef enum mote_finish {
 } mote_finish;
 
 typedef struct mote_text {
-  const char* bytes; /* new text, whole characters only, not zero-terminated; valid until the next call */
-  size_t n_bytes;    /* may be 0: held back */
-  int32_t token;     /* the token sampled, -1: none */
-  int32_t finish;    /* a mote_finish */
+  size_t struct_bytes; /* set by the caller */
+  const char* bytes;   /* new text, whole characters only, not zero-terminated; valid until the next call */
+  size_t n_bytes;      /* may be 0: held back */
+  int32_t token;       /* the token sampled, -1: none */
+  int32_t finish;      /* a mote_finish */
 } mote_text;
 
 /* mote_next, as text: holds back an unfinished character and what may become a stop string. mote_feed, mote_prompt,
@@ -372,7 +380,8 @@ MOTE_API mote_status mote_text_flush(mote_session* session, mote_text* text, mot
 /* Forgets all tokens but the first n_tokens; the last kept one is pending again. Going on gives the bits that a fresh
  * session fed with those tokens would give. */
 MOTE_API mote_status mote_rewind(mote_session* session, size_t n_tokens, mote_error* error);
-/* The tokens so far, the pending one included; a view that the next call on the session ends. */
+/* The tokens so far, the pending one included; a view that the next call on the session ends. MOTE_BUSY inside another
+ * call, as for every call on a session. */
 MOTE_API mote_status mote_history(const mote_session* session, const int32_t** tokens, size_t* n_tokens,
                                   mote_error* error);
 /* New sampling settings (samplers, n_samplers, logit_bias, seed); the list of biases may not be longer than when the

@@ -135,9 +135,11 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
   }
   bool next(int32_t* token, Error* error = nullptr) { return mote_next(handle_, token, detail::raw(error)) == MOTE_OK; }
   bool text_next(mote_text* text, Error* error = nullptr) {
+    text->struct_bytes = sizeof *text;
     return mote_text_next(handle_, text, detail::raw(error)) == MOTE_OK;
   }
   bool text_flush(mote_text* text, Error* error = nullptr) {
+    text->struct_bytes = sizeof *text;
     return mote_text_flush(handle_, text, detail::raw(error)) == MOTE_OK;
   }
   bool rewind(size_t n_tokens, Error* error = nullptr) {

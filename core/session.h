@@ -5,6 +5,7 @@
 #include "core/sampler/stop_matcher.h"
 #include "core/tokenizer/text_stream.h"
 #include "core/tokenizer/tokenizer.h"
+#include "platform/memory.h"
 
 struct mote_session {
   mote::Memory memory;
@@ -12,9 +13,7 @@ struct mote_session {
   mote::Sequence* sequence = nullptr;
   mote::Sampler* sampler = nullptr;
   uint64_t seed = 0;
-  std::atomic<uint32_t> in_call{0};
-
-  std::span<mote::TokenBias> biases;   // room for as many as the session opened with
+  mutable std::atomic<uint32_t> in_call{0};
 
   // The text that mote_text_next builds; see api_text.cpp.
   mote::TextStream stream;
@@ -30,7 +29,7 @@ namespace mote {
 // Held while a call on the session lasts; refuses a second one.
 class SessionCall {
  public:
-  explicit SessionCall(mote_session* session) : session_(session) {
+  explicit SessionCall(const mote_session* session) : session_(session) {
     if (session_ == nullptr)
       status_ = Status::error(Code::invalid_argument, "session is NULL");
     else if (session_->in_call.exchange(1, std::memory_order_acquire) != 0)
@@ -44,7 +43,37 @@ class SessionCall {
   const Status& status() const { return status_; }
 
  private:
-  mote_session* session_;
+  const mote_session* session_;
+  Status status_;
+};
+
+// Room for the places of a plan's Values while a session is quoted: the model's own, or, while another thread has that,
+// the platform's. Nobody waits.
+class QuoteRoom {
+ public:
+  explicit QuoteRoom(mote_model& model) : model_(model), offsets_(model.quote_offsets) {
+    if (model.quoting.exchange(1, std::memory_order_acquire) == 0) return;
+    pages_ = allocate_pages(offsets_.size_bytes());
+    offsets_ = {static_cast<uint64_t*>(pages_), pages_ == nullptr ? 0 : offsets_.size()};
+    if (pages_ == nullptr)
+      status_ =
+          Status::error(Code::busy, "another thread quotes a session of this model, and there is no memory for two");
+  }
+  ~QuoteRoom() {
+    if (pages_ != nullptr)
+      free_pages(pages_, model_.quote_offsets.size_bytes());
+    else if (status_.ok())
+      model_.quoting.store(0, std::memory_order_release);
+  }
+  QuoteRoom(const QuoteRoom&) = delete;
+  QuoteRoom& operator=(const QuoteRoom&) = delete;
+  std::span<uint64_t> offsets() const { return offsets_; }
+  const Status& status() const { return status_; }
+
+ private:
+  mote_model& model_;
+  std::span<uint64_t> offsets_;
+  void* pages_ = nullptr;
   Status status_;
 };
 

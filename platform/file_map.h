@@ -9,15 +9,15 @@ namespace mote {
 inline constexpr uint64_t kToEndOfFile = UINT64_MAX;
 
 // A range of an open regular file. Plain data: close_file ends it, copying it does not double it.
-struct File {
+struct FileRange {
   int descriptor = -1;
   bool owned = false;          // close_file closes the descriptor
   uint64_t offset_bytes = 0;   // where the range begins in the file
   uint64_t size_bytes = 0;     // length of the range, which lay inside the file when it was opened
 };
 
-// The bytes of a File in memory. They stay until unmap_file, whether or not the File is still open. If the file shrinks
-// meanwhile, touching what is gone ends the process (SIGBUS): no library can mend that, reading a copy can.
+// The bytes of a range in memory. They stay until unmap_file, whether or not the file is still open. If the file
+// shrinks meanwhile, touching what is gone ends the process (SIGBUS): no library can mend that, reading a copy can.
 struct FileMap {
   const void* data = nullptr;   // byte 0 of the range, at any address; nullptr when the range is empty
   uint64_t size_bytes = 0;
@@ -27,19 +27,19 @@ struct FileMap {
 
 // Opens a regular file for reading. Directories, pipes, sockets and devices are refused by name, without waiting for a
 // writer. A program started later by this process does not inherit the descriptor.
-PlatformError open_file(const char* path, File* file);
+PlatformError open_file(const char* path, FileRange* file);
 
 // Borrows a descriptor of the caller, which stays open until close_file, and is neither moved (its read position) nor
 // closed here. The range is `length_bytes` from `offset_bytes` on, any byte (Android hands out assets so);
 // kToEndOfFile takes the rest.
-PlatformError open_descriptor(int descriptor, uint64_t offset_bytes, uint64_t length_bytes, File* file);
+PlatformError open_descriptor(int descriptor, uint64_t offset_bytes, uint64_t length_bytes, FileRange* file);
 
-void close_file(File* file);
+void close_file(FileRange* file);
 
-PlatformError map_file(const File& file, FileMap* map);
+PlatformError map_file(const FileRange& file, FileMap* map);
 void unmap_file(FileMap* map);
 
 // Copies `count_bytes` from byte `at_bytes` of the range. All of them or an error: a file that ends early is one.
-PlatformError read_file(const File& file, uint64_t at_bytes, void* to, uint64_t count_bytes);
+PlatformError read_file(const FileRange& file, uint64_t at_bytes, void* to, uint64_t count_bytes);
 
 }   // namespace mote

@@ -61,6 +61,19 @@ std::span<const FormatInfo> format_table() { return kFormats; }
 
 const FormatInfo& format_info(Format format) { return kFormats[static_cast<size_t>(format)]; }
 
+const FormatInfo* find_format(uint32_t number) {
+  for (const FormatInfo& info : kFormats)
+    if (info.number == number) return &info;
+  return nullptr;
+}
+
+std::string_view format_name(uint32_t number) {
+  if (const FormatInfo* info = find_format(number); info != nullptr) return info->name;
+  for (const OtherType& other : kOtherTypes)
+    if (other.number == number) return other.name;
+  return "unknown";
+}
+
 Result<Format> format_from_number(uint32_t number, std::string_view tensor) {
   const std::string_view shown = slice(tensor, 0, 64);   // GGUF's limit for names; the list must fit behind it
   for (size_t i = 0; i < std::size(kFormats); ++i) {

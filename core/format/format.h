@@ -26,6 +26,11 @@ struct FormatInfo {
 std::span<const FormatInfo> format_table();
 const FormatInfo& format_info(Format format);
 
+// The row of this ggml type number, whether it is built in or not; nullptr: mote does not know its blocks.
+const FormatInfo* find_format(uint32_t number);
+// What ggml calls this type number, zero-terminated, also of types that mote does not read; "unknown" otherwise.
+std::string_view format_name(uint32_t number);
+
 // The format with this ggml type number; unsupported, with the number and ggml's name for it, otherwise.
 // `tensor` names the tensor in the sentence.
 Result<Format> format_from_number(uint32_t number, std::string_view tensor);

@@ -123,10 +123,14 @@ Status read_row(HeaderReader& reader, uint64_t index, uint64_t count, TensorRow*
   return {};
 }
 
+// Stands in for a format whose blocks nobody here knows.
+constexpr FormatInfo kNoFormat{"unknown", 0, 1, 0, false};
+
 // Everything about one tensor but where its bytes lie in the file.
-Status check_row(const TensorRow& row, uint64_t alignment, uint64_t* end) {
-  MOTE_ASSIGN_OR_RETURN(const Format format, format_from_number(row.format_number, row.name));
-  const FormatInfo& info = format_info(format);
+Status check_row(const TensorRow& row, uint64_t alignment, Formats formats, uint64_t* end) {
+  if (formats == Formats::built_in) MOTE_RETURN_IF_ERROR(format_from_number(row.format_number, row.name).status());
+  const FormatInfo* known = find_format(row.format_number);
+  const FormatInfo& info = known == nullptr ? kNoFormat : *known;
   uint64_t values = 1;
   for (uint32_t i = 0; i < row.n_dimensions; ++i) {
     if (row.dimensions[i] == 0) {
@@ -160,14 +164,14 @@ std::string_view type_name(Type type) {
   return number < kTypes ? kNames[number] : "unknown";
 }
 
-Result<File> File::open(std::span<const uint8_t> bytes, uint64_t file_bytes) {
+Result<File> File::open(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats) {
   Result<File> file{File()};
-  Status status = file.value().read(bytes, file_bytes);
+  Status status = file.value().read(bytes, file_bytes, formats);
   if (!status.ok()) return status;
   return file;
 }
 
-Status File::read(std::span<const uint8_t> bytes, uint64_t file_bytes) {
+Status File::read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats) {
   begin_ = bytes.data();
   n_bytes_ = bytes.size();
   file_bytes_ = std::max<uint64_t>(file_bytes, n_bytes_);
@@ -176,7 +180,7 @@ Status File::read(std::span<const uint8_t> bytes, uint64_t file_bytes) {
   if (status.ok()) status = read_entries(reader);
   if (status.ok()) status = sort_keys();
   if (status.ok()) status = read_conventions();
-  if (status.ok()) status = read_tensors(reader);
+  if (status.ok()) status = read_tensors(reader, formats);
   return status;
 }
 
@@ -264,14 +268,14 @@ Status File::read_conventions() {
   return {};
 }
 
-Status File::read_tensors(HeaderReader& reader) {
+Status File::read_tensors(HeaderReader& reader, Formats formats) {
   uint64_t furthest = 0;
   std::string_view furthest_name;
   for (uint64_t i = 0; i < n_tensors_; ++i) {
     TensorRow row;
     MOTE_RETURN_IF_ERROR(read_row(reader, i, n_tensors_, &row));
     uint64_t end = 0;
-    MOTE_RETURN_IF_ERROR(check_row(row, alignment_, &end));
+    MOTE_RETURN_IF_ERROR(check_row(row, alignment_, formats, &end));
     if (end > furthest) furthest = end, furthest_name = row.name;
   }
   data_offset_ = reader.offset();
@@ -333,11 +337,10 @@ bool File::TensorCursor::next(Tensor* tensor) {
     values *= tensor->dimensions[i];
     at_ += 8;
   }
-  const auto number = load_le<uint32_t>(at_);
-  for (size_t i = 0; i < format_table().size(); ++i) {
-    if (format_table()[i].number == number) tensor->format = static_cast<Format>(i);
-  }
-  tensor->bytes = row_bytes(tensor->format, values);
+  tensor->format_number = load_le<uint32_t>(at_);
+  const FormatInfo* known = find_format(tensor->format_number);
+  tensor->format = known == nullptr ? Format::f32 : static_cast<Format>(known - format_table().data());
+  tensor->bytes = known == nullptr ? 0 : row_bytes(tensor->format, values);
   tensor->offset_bytes = file_->data_offset_ + load_le<uint64_t>(at_ + 4);
   at_ += 12;
   // Where only the head of the file is at hand there is nothing to point at.

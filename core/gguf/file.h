@@ -49,6 +49,7 @@ struct Tensor {
   static constexpr uint32_t kMaxDimensions = 4;
   std::string_view name;
   Format format = Format::f32;
+  uint32_t format_number = 0;   // ggml's; with Formats::any it may be none of ours, and format says nothing
   uint32_t n_dimensions = 0;
   uint64_t dimensions[kMaxDimensions] = {1, 1, 1, 1};   // innermost (columns) first, as GGUF stores them; unused: 1
   const uint8_t* data = nullptr;                        // in the caller's bytes, any address; nullptr: not at hand
@@ -66,6 +67,10 @@ class StringCursor {
   uint64_t left_;
 };
 
+// Which weight formats a file may hold. With `any`, tensors of a format that mote does not know have 0 bytes: enough to
+// list them.
+enum class Formats : uint8_t { built_in, any };
+
 class File {
  public:
   // Limits of this reader, each named in the sentence that refuses a file.
@@ -81,8 +86,10 @@ class File {
   // size is `file_bytes`): tensor ranges are checked against `file_bytes`, which counts as bytes.size() if less.
   // The result views `bytes`, which must outlive it. bad_model or unsupported with one sentence.
   // A File takes 6 KiB: keep it in an arena or let it be the only one on the stack.
-  static Result<File> open(std::span<const uint8_t> bytes, uint64_t file_bytes);
-  static Result<File> open(std::span<const uint8_t> bytes) { return open(bytes, bytes.size()); }
+  static Result<File> open(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats = Formats::built_in);
+  static Result<File> open(std::span<const uint8_t> bytes, Formats formats = Formats::built_in) {
+    return open(bytes, bytes.size(), formats);
+  }
 
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
@@ -124,12 +131,12 @@ class File {
   bool find_tensor(std::string_view name, Tensor* tensor) const;
 
  private:
-  Status read(std::span<const uint8_t> bytes, uint64_t file_bytes);
+  Status read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats);
   Status read_counts(class HeaderReader& reader);
   Status read_entries(class HeaderReader& reader);
   Status sort_keys();
   Status read_conventions();
-  Status read_tensors(class HeaderReader& reader);
+  Status read_tensors(class HeaderReader& reader, Formats formats);
   std::string_view key(uint64_t index) const;
 
   const uint8_t* begin_ = nullptr;

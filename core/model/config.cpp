@@ -51,6 +51,7 @@ class Reader {
     keep(result.status());
     return result.value();
   }
+  std::string_view architecture() const { return architecture_; }
   bool keep(const Status& status) {
     if (status_.ok()) status_ = status;
     return status.ok();
@@ -78,27 +79,32 @@ RopeConfig read_rope(Reader& reader, uint32_t key_dim, uint32_t context_length) 
   RopeConfig rope{};
   rope.n_rotated = reader.count("rope.dimension_count", 2, key_dim, key_dim);
   if (rope.n_rotated % 2 != 0)
-    reader.keep(Status::error(Code::bad_model, "rope.dimension_count is {}; it must be even", rope.n_rotated));
+    reader.keep(Status::error(Code::bad_model, "{}.rope.dimension_count is {}; it must be even", reader.architecture(),
+                              rope.n_rotated));
   rope.base = reader.real("rope.freq_base", 1, 1e15, 10000);
   rope.factor = 1;
   rope.attention_factor = 1;
   // The oldest files give a linear factor alone.
-  const double old_factor = reader.real("rope.scale_linear", 1e-6, 1e6, 1);
+  const double old_factor = reader.real("rope.scale_linear", RopeConfig::kLeastFactor, 1e6, 1);
   const std::string_view kind = reader.text("rope.scaling.type", old_factor == 1 ? "none" : "linear");
   if (kind == "none") return rope;
-  rope.factor = reader.real("rope.scaling.factor", 1e-6, 1e6, old_factor);
+  rope.factor = reader.real("rope.scaling.factor", RopeConfig::kLeastFactor, 1e6, old_factor);
   if (kind == "linear") {
     rope.scaling = RopeScaling::linear;
   } else if (kind == "yarn") {
     rope.scaling = RopeScaling::yarn;
+    // Turns are counted by the logarithm to this base.
+    if (rope.base <= 1)
+      reader.keep(Status::error(Code::bad_model, "{}.rope.freq_base is {}; yarn scaling needs one above 1",
+                                reader.architecture(), rope.base));
     rope.original_context =
         reader.count("rope.scaling.original_context_length", 1, Config::kMaxContext, context_length);
     rope.attention_factor = reader.real("rope.scaling.attn_factor", 1e-3, 1e3, 1);
     rope.beta_fast = reader.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = reader.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1);
   } else {
-    reader.keep(
-        Status::error(Code::unsupported, "rope.scaling.type is {}; this build knows none, linear and yarn", kind));
+    reader.keep(Status::error(Code::unsupported, "{}.rope.scaling.type is {}; this build knows none, linear and yarn",
+                              reader.architecture(), kind));
   }
   return rope;
 }
@@ -131,9 +137,9 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
     MOTE_ASSIGN_OR_RETURN(const LayerConfig first, read_layer_config(file, config, 0));
     if (config.d_model % first.n_heads != 0)
       return Status::error(Code::bad_model,
-                           "{}.embedding_length {} is not a multiple of attention.head_count {}, and there is no "
-                           "attention.key_length",
-                           architecture, config.d_model, first.n_heads);
+                           "{}.embedding_length {} is not a multiple of {}.attention.head_count {}, and there is no "
+                           "{}.attention.key_length",
+                           architecture, config.d_model, architecture, first.n_heads, architecture);
     config.key_dim = config.d_model / first.n_heads;
   } else {
     config.key_dim = reader.count("attention.key_length", 1, Config::kMaxWidth);
@@ -160,8 +166,8 @@ Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& conf
     MOTE_ASSIGN_OR_RETURN(n_kv_heads, file.get_unsigned_at(kv_heads, layer, config.n_layers, 1, Config::kMaxHeads));
   }
   if (n_heads % n_kv_heads != 0)
-    return Status::error(Code::bad_model, "{} is {} in layer {}; it must divide attention.head_count, which is {}",
-                         std::string_view(kv_heads), n_kv_heads, layer, n_heads);
+    return Status::error(Code::bad_model, "{} is {} in layer {}; it must divide {}, which is {}",
+                         std::string_view(kv_heads), n_kv_heads, layer, std::string_view(heads), n_heads);
   MOTE_ASSIGN_OR_RETURN(const uint64_t d_ff, file.get_unsigned_at(width, layer, config.n_layers, 1, Config::kMaxWidth));
   out.n_heads = static_cast<uint32_t>(n_heads);
   out.n_kv_heads = static_cast<uint32_t>(n_kv_heads);

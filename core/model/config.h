@@ -11,6 +11,11 @@ namespace mote {
 enum class RopeScaling : uint8_t { none, linear, yarn };
 
 struct RopeConfig {
+  // Radians that a position may turn by: sines know angles up to 2^31 (core/base/math.h), and positions reach
+  // Config::kMaxContext = 2^24. There the angle is off by 2^-22 at most. Real models turn by 1 or less.
+  static constexpr double kMaxFrequency = 128;
+  static constexpr double kLeastFactor = 1 / kMaxFrequency;   // what divides a frequency of 1
+
   uint32_t n_rotated;   // dimensions of a head that are turned, even
   double base;
   RopeScaling scaling;
@@ -25,6 +30,7 @@ struct Config {
   // Value's row within 32.
   static constexpr uint32_t kMaxWidth = 1u << 20, kMaxLayers = 4096, kMaxHeads = 4096, kMaxVocab = 1u << 22;
   static constexpr uint32_t kMaxContext = 1u << 24;
+  static_assert(kMaxContext * RopeConfig::kMaxFrequency <= 2147483648.0);
 
   std::string_view architecture;
   uint32_t n_vocab, n_layers, d_model, context_length;

@@ -112,6 +112,12 @@ RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::s
       break;
     }
     frequency[i] = rope_frequency(config, i, f);
+    if (!(frequency[i] <= RopeConfig::kMaxFrequency)) {
+      fail(Status::error(Code::bad_model,
+                         "tensor {} holds {} at {}: a position would turn by {} radians, at most {} are allowed",
+                         factors_name, f, i, frequency[i], RopeConfig::kMaxFrequency));
+      break;
+    }
   }
   double magnitude = config.attention_factor;
   if (config.scaling == RopeScaling::yarn && config.factor > 1) magnitude *= 1 + 0.1 * log_f64(config.factor);

@@ -32,7 +32,7 @@ void Sampler::layout(Arena& arena, const SamplerShape& shape) {
   greedy_ = false;
 }
 
-Status Sampler::set(std::span<const SamplerStage> stages, std::span<const TokenBias> biases) {
+Status Sampler::set(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases) {
   if (stages.size() > kMaxSamplerStages)
     return Status::error(Code::invalid_argument, "the sampler chain has {} stages, at most {} are allowed",
                          stages.size(), kMaxSamplerStages);
@@ -41,7 +41,7 @@ Status Sampler::set(std::span<const SamplerStage> stages, std::span<const TokenB
     return Status::error(Code::invalid_argument, "{} logit biases were given, the session was opened for {}",
                          biases.size(), bias_.size());
   for (size_t i = 0; i < biases.size(); ++i) {
-    const TokenBias& bias = biases[i];
+    const TokenBias bias = biases[i];
     if (bias.token < 0 || static_cast<uint32_t>(bias.token) >= n_vocab_)
       return Status::error(Code::invalid_argument, "logit bias {} is on token {}, the vocabulary has tokens 0 to {}", i,
                            bias.token, n_vocab_ - 1);
@@ -52,7 +52,7 @@ Status Sampler::set(std::span<const SamplerStage> stages, std::span<const TokenB
   std::copy(stages.begin(), stages.end(), stages_);
   stage_count_ = static_cast<uint32_t>(stages.size());
   greedy_ = std::any_of(stages.begin(), stages.end(), is_greedy);
-  std::copy(biases.begin(), biases.end(), bias_.begin());
+  for (size_t i = 0; i < biases.size(); ++i) bias_[i] = biases[i];
   bias_count_ = static_cast<uint32_t>(biases.size());
   return {};
 }

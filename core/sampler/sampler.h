@@ -28,6 +28,7 @@
 #include <span>
 
 #include "core/base/arena.h"
+#include "core/base/listing.h"
 #include "core/base/result.h"
 
 namespace mote {
@@ -81,7 +82,7 @@ class Sampler {
 
   // Checks every parameter and, only if all are good, puts the chain and the biases in place of the old ones.
   // invalid_argument names the stage, what was found and what is allowed. Both lists are copied.
-  Status set(std::span<const SamplerStage> stages, std::span<const TokenBias> biases);
+  Status set(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases);
 
   // Runs the chain. `logits` [n_vocab]; `history`: the session's tokens so far, oldest first, which the penalties
   // look at. `position` only serves messages: not_finite names it and the first token whose logit is NaN or

@@ -101,20 +101,20 @@ std::string_view chat_format_name(uint32_t index) {
 Result<const ChatFormat*> match_chat_format(std::string_view chat_template) {
   if (chat_template.empty())
     return Status::error(Code::unsupported,
-                         "the model has no chat template (tokenizer.chat_template); choose a format with "
-                         "--chat-format ({}), or continue plain text with --raw",
+                         "the model has no chat template (tokenizer.chat_template); name a chat format ({}), or let it "
+                         "continue plain text",
                          NameList().view());
   for (const ChatFormat& format : kFormats)
     if (!is_bare(format) && sha256_is(chat_template, format.template_sha256)) return &format;
   for (const ChatFormat& format : kFormats)
     if (is_bare(format) && template_is(chat_template, format.style->marks)) return &format;
   return Status::error(Code::unsupported,
-                       "the model's chat template is none that mote knows; choose a format with "
-                       "--chat-format ({}), or continue plain text with --raw",
+                       "the model's chat template is none that mote knows; name a chat format ({}), or let it continue "
+                       "plain text",
                        NameList().view());
 }
 
-Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
+Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
                    const ChatInputs& inputs, const ChatSink& sink) {
   const ChatStyle& style = *format.style;
   for (size_t i = 0; i < messages.size(); ++i)
@@ -125,9 +125,11 @@ Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messag
   const auto quote = [&](std::string_view text) { sink.put(sink.user, style.trims ? strip(text) : text, false); };
   const auto begin = [&](std::string_view role) { say(style.before_role), say(role), say(style.after_role); };
 
-  const bool has_system = !messages.empty() && messages[0].role == "system";
+  const size_t n = messages.size();
+  size_t first = 0;
+  const bool has_system = n != 0 && messages[0].role == "system";
   if (!style.system_preface.empty()) {
-    if (messages.empty())
+    if (n == 0)
       return Status::error(Code::invalid_argument, "the chat format {} needs at least one message", format.name);
     say(inputs.bos_text);
     begin("system"), say(style.system_preface),
@@ -135,13 +137,14 @@ Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messag
     say("\n\n");
     if (has_system) quote(messages[0].content);
     say(style.after_content);
-    messages = messages.subspan(has_system ? 1 : 0);
+    first = has_system ? 1 : 0;
   } else {
-    if (style.begins_with_bos && !messages.empty()) say(inputs.bos_text);
-    if (!messages.empty() && !has_system && !format.default_system.empty())
+    if (style.begins_with_bos && n != 0) say(inputs.bos_text);
+    if (n != 0 && !has_system && !format.default_system.empty())
       begin("system"), say(format.default_system), say(style.after_content);
   }
-  for (const ChatMessage& message : messages) {
+  for (size_t i = first; i < n; ++i) {
+    const ChatMessage message = messages[i];
     begin(message.role);
     quote(message.content);
     say(style.after_content);

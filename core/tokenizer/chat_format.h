@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/listing.h"
 #include "core/base/result.h"
 
 namespace mote {
@@ -14,6 +15,9 @@ struct ChatMessage {
   std::string_view role;      // "system", "user" or "assistant"
   std::string_view content;   // any bytes
 };
+
+// The messages of a conversation, wherever they are: no list of our own bounds their number.
+using ChatMessages = Listing<ChatMessage>;
 
 // What a format writes around messages. `trims` cuts white space at both ends of a content, as Python's strip does.
 struct ChatStyle {
@@ -27,7 +31,7 @@ struct ChatStyle {
 };
 
 struct ChatFormat {
-  std::string_view name;   // for --chat-format
+  std::string_view name;
   const ChatStyle* style;
   std::string_view default_system;    // said when the conversation does not begin with a system message; empty: nothing
   std::string_view template_sha256;   // of the template that is just this; empty: recognised by marks and by name
@@ -54,7 +58,7 @@ struct ChatSink {
 };
 
 // invalid_argument for a role that the format does not know, or no message where it needs one.
-Status render_chat(const ChatFormat& format, std::span<const ChatMessage> messages, bool add_generation_prompt,
+Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
                    const ChatInputs& inputs, const ChatSink& sink);
 
 // Calls of `put` that rendering n messages makes at most.

@@ -95,7 +95,7 @@ Result<uint64_t> Tokenizer::detokenize(std::span<const int32_t> ids, bool show_c
   return sink.count();
 }
 
-Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, std::span<const ChatMessage> messages,
+Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, const ChatMessages& messages,
                                       bool add_generation_prompt, std::string_view date, std::span<char> out) const {
   ByteSink bytes(out);
   const ChatSink sink{&bytes,

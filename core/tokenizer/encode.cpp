@@ -228,9 +228,12 @@ ChatInputs Tokenizer::chat_inputs(std::string_view date) const {
   return {bos_ >= 0 ? vocabulary_.spelling(static_cast<uint32_t>(bos_)) : std::string_view(), date};
 }
 
-Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages,
+Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, const ChatMessages& messages,
                                        bool add_generation_prompt, std::string_view date, std::span<int32_t> out,
                                        std::span<std::byte> scratch) const {
+  if (messages.size() > kMaxTextBytes)   // each brings text of the format's own
+    return Status::error(Code::invalid_argument, "a conversation of {} messages has over {} bytes", messages.size(),
+                         kMaxTextBytes);
   TextEncoder encoder(*this, out, Scratch(scratch));
   struct Collected {
     TextPart* parts;
@@ -251,6 +254,8 @@ Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, std::span<const
 uint64_t Tokenizer::chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const {
   // The format's own text is short: at most this much for a message, and once for the rest.
   constexpr uint64_t kAround = 64, kOnce = 512;
+  n_messages = std::min(n_messages, kMaxTextBytes);   // more are refused
+  text_bytes = std::min(text_bytes, kMaxTextBytes);
   const uint64_t parts = chat_parts(n_messages);
   return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) +
          scratch_bytes(text_bytes + kAround * n_messages + kOnce + chat_inputs({}).bos_text.size()) + 64;

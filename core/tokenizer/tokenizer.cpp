@@ -19,6 +19,15 @@ Result<int32_t> token_id(const gguf::File& file, std::string_view key, uint32_t 
   return id == UINT64_MAX ? -1 : static_cast<int32_t>(id);
 }
 
+// Whether token `id` goes around texts. A file that says so must say which token; the kind's default may lack one.
+Result<bool> adds(const gguf::File& file, std::string_view key, std::string_view id_key, int32_t id, bool otherwise) {
+  MOTE_ASSIGN_OR_RETURN(const bool asked_for, file.get_bool(key, false));
+  if (asked_for && id < 0)
+    return Status::error(Code::bad_model, "{} is true, but {}, which names that token, is missing", key, id_key);
+  MOTE_ASSIGN_OR_RETURN(const bool wanted, file.get_bool(key, otherwise));
+  return wanted && id >= 0;
+}
+
 }   // namespace
 
 Result<Tokenizer*> Tokenizer::create(const gguf::File& file, Arena& arena) {
@@ -71,10 +80,10 @@ Status Tokenizer::open(const gguf::File& file, Arena& arena) {
 Status Tokenizer::read_token_ids(const gguf::File& file, bool adds_bos_by_default) {
   MOTE_ASSIGN_OR_RETURN(bos_, token_id(file, "tokenizer.ggml.bos_token_id", n_vocab()));
   MOTE_ASSIGN_OR_RETURN(eos_, token_id(file, "tokenizer.ggml.eos_token_id", n_vocab()));
-  MOTE_ASSIGN_OR_RETURN(const bool wants_bos, file.get_bool("tokenizer.ggml.add_bos_token", adds_bos_by_default));
-  MOTE_ASSIGN_OR_RETURN(const bool wants_eos, file.get_bool("tokenizer.ggml.add_eos_token", false));
-  adds_bos_ = wants_bos && bos_ >= 0;
-  adds_eos_ = wants_eos && eos_ >= 0;
+  MOTE_ASSIGN_OR_RETURN(
+      adds_bos_, adds(file, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos_, adds_bos_by_default));
+  MOTE_ASSIGN_OR_RETURN(adds_eos_,
+                        adds(file, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos_, false));
   return {};
 }
 

@@ -2,7 +2,8 @@
 //
 // Everything is built once into the model arena; after that a Tokenizer is immutable and any number of threads may use
 // it. Calls take their working memory from the caller and never allocate. Time is linear in the text but for a
-// logarithm, whatever the text holds.
+// logarithm, whatever the text holds; a hostile vocabulary can make it at most 256 (special pieces) or, in
+// SentencePiece, its longest piece's bytes (4096 at most) for each byte of the text.
 //
 // Bad UTF-8 counts as U+FFFD, one for each maximal bad part. Control tokens are recognised only where the caller asks
 // (TextPart::parse_special); user-defined pieces always.
@@ -78,11 +79,10 @@ class Tokenizer {
   // The prompt of a conversation as text (counted and written like `piece`), and as ids: only the format's own text is
   // parsed for control tokens. One start token stands first where the model wants one, whether the format writes it
   // or not. date: for formats that tell it; empty: the format's default.
-  Result<uint64_t> chat_text(const ChatFormat& format, std::span<const ChatMessage> messages,
-                             bool add_generation_prompt, std::string_view date, std::span<char> out) const;
-  Result<Encoded> chat_tokens(const ChatFormat& format, std::span<const ChatMessage> messages,
-                              bool add_generation_prompt, std::string_view date, std::span<int32_t> out,
-                              std::span<std::byte> scratch) const;
+  Result<uint64_t> chat_text(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
+                             std::string_view date, std::span<char> out) const;
+  Result<Encoded> chat_tokens(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
+                              std::string_view date, std::span<int32_t> out, std::span<std::byte> scratch) const;
   // Bytes of scratch that are enough for chat_tokens of n messages with text_bytes bytes of content.
   uint64_t chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const;
 

@@ -69,8 +69,13 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
       return Status::error(Code::bad_model, "{}: piece {} has {} bytes, at most {} are allowed", kTokensKey, id,
                            piece.size(), kMaxPieceBytes);
     if (!has_special_text(static_cast<PieceType>(type))) continue;
+    const uint64_t spelled = spelled_bytes(piece, spells_spaces());
+    if (spelled > kMaxSpecialBytes)
+      return Status::error(Code::unsupported,
+                           "{}: piece {} is a control or user-defined piece of {} bytes, at most {} are allowed",
+                           kTokensKey, id, spelled, kMaxSpecialBytes);
     ++n_specials;
-    special_bytes += spelled_bytes(piece, spells_spaces());
+    special_bytes += spelled;
   }
   if (special_bytes > UINT32_MAX)
     return Status::error(Code::unsupported, "{}: control and user-defined pieces take {} bytes, mote holds up to {}",
@@ -162,6 +167,7 @@ Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t contro
     const auto bound = [&](uint32_t wanted) {
       uint32_t from = low, to = high;
       while (from < to) {
+        ++*steps;
         const uint32_t middle = from + (to - from) / 2;
         if (special_byte(middle, depth) < wanted)
           from = middle + 1;
@@ -170,9 +176,12 @@ Vocabulary::Match Vocabulary::match_special(std::string_view text, size_t contro
       }
       return from;
     };
-    const uint32_t first = bound(byte);
-    high = bound(uint32_t{byte} + 1);
-    low = first;
+    // Pieces that all go on alike, as those with one beginning do, need no search.
+    if (special_byte(low, depth) != byte || special_byte(high - 1, depth) != byte) {
+      const uint32_t first = bound(byte);
+      high = bound(uint32_t{byte} + 1);
+      low = first;
+    }
     if (low >= high) break;
     if (specials_[low].bytes != depth + 1) continue;
     const size_t consumed = bytes.position();

@@ -122,6 +122,10 @@ class SlotTable {
 class Vocabulary {
  public:
   static constexpr uint64_t kMaxPieceBytes = 4096;   // the longest real ones have about 400
+  // Of a control, unknown or user-defined piece, blanks spelled out. They are looked for from every byte of a text, so
+  // this bounds that work to as many bytes looked at for each (twice as many with SentencePiece); the longest known one
+  // has 93 (31 blanks in Gemma).
+  static constexpr uint64_t kMaxSpecialBytes = 256;
 
   // Reads tokenizer.ggml.tokens and .token_type. While the arena measures, only sizes come out.
   Status open(const gguf::File& file, TokenizerKind kind, Arena& arena);
@@ -159,7 +163,8 @@ class Vocabulary {
     uint32_t bytes = 0;   // of the text
   };
   // The longest control (or unknown) piece within the first `control_bytes` of `text`, or user-defined piece within all
-  // of it, whichever is longer, that stands at the beginning of `text`.
+  // of it, whichever is longer, that stands at the beginning of `text`. Looks at kMaxSpecialBytes bytes at most; *steps
+  // grows by what was looked at.
   Match match_special(std::string_view text, size_t control_bytes, bool user_defined, uint64_t* steps) const;
   bool may_start_special(char c) const {
     const auto byte = static_cast<unsigned char>(c);

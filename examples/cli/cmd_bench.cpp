@@ -110,6 +110,7 @@ std::string model_type(const Opened& opened) {
   std::vector<std::pair<uint64_t, std::string>> formats;
   for (uint32_t i = 0; i < opened.info.n_tensors; ++i) {
     mote_tensor tensor{};
+    tensor.struct_bytes = sizeof tensor;
     mote_error error{};
     check(mote_model_tensor(opened.model.get(), i, &tensor, &error), error);
     const auto found =

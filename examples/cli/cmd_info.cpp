@@ -77,6 +77,7 @@ Json metadata_json(const Opened& opened) {
   Json all = Json::object();
   for (uint32_t i = 0; i < opened.info.n_metadata; ++i) {
     mote_metadata entry{};
+    entry.struct_bytes = sizeof entry;
     mote_error error{};
     check(mote_model_metadata(opened.model.get(), i, &entry, &error), error);
     Json& value = all[std::string(entry.key, entry.key_bytes)];
@@ -93,6 +94,7 @@ Json formats_json(const Opened& opened) {
   std::map<std::string, std::pair<uint64_t, uint64_t>> found;
   for (uint32_t i = 0; i < opened.info.n_tensors; ++i) {
     mote_tensor tensor{};
+    tensor.struct_bytes = sizeof tensor;
     mote_error error{};
     check(mote_model_tensor(opened.model.get(), i, &tensor, &error), error);
     auto& [tensors, bytes] = found[tensor.format];

@@ -126,7 +126,9 @@ Buffer ask_twice(size_t guess, const std::string& format, Call&& call) {
     buffer.resize(count);
     status = call(buffer, &count, &error);
   }
-  check(status, error, status != MOTE_UNSUPPORTED ? kFailed : format.empty() ? kModelRefused : kWrongUsage);
+  if (status == MOTE_UNSUPPORTED && format.empty())
+    throw Failure{kModelRefused, std::string(error.message) + " (--chat-format NAME, --raw)", status};
+  check(status, error, status == MOTE_UNSUPPORTED ? kWrongUsage : kFailed);
   buffer.resize(count);
   return buffer;
 }
@@ -175,6 +177,7 @@ Answer generate(mote_session* session, int64_t limit, const std::function<void(s
   const Clock::time_point start = Clock::now();
   while (answer.finish_reason.empty() && (limit < 0 || answer.sampled < static_cast<uint64_t>(limit))) {
     mote_text text{};
+    text.struct_bytes = sizeof text;
     const mote_status status = mote_text_next(session, &text, &error);
     if (status == MOTE_CANCELLED) {
       answer.finish_reason = "interrupted";
@@ -192,6 +195,7 @@ Answer generate(mote_session* session, int64_t limit, const std::function<void(s
   if (answer.finish_reason.empty()) answer.finish_reason = "length";
   if (answer.finish_reason == "length" || answer.finish_reason == "interrupted") {
     mote_text held{};
+    held.struct_bytes = sizeof held;
     check(mote_text_flush(session, &held, &error), error);
     take(held);
   }

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   mote_session* session = NULL;
   int32_t tokens[1024];
   size_t n_tokens = 0;
-  mote_text text = {.finish = MOTE_FINISH_NONE};
+  mote_text text = {.struct_bytes = sizeof text, .finish = MOTE_FINISH_NONE};
   mote_error error = {0};
 
   mote_status status = mote_engine_open(NULL, any, &engine, &error);

@@ -7,25 +7,25 @@ constexpr PlatformError kNoFiles{0, "cannot be opened: this platform has no file
 
 }   // namespace
 
-PlatformError open_file(const char*, File* file) {
+PlatformError open_file(const char*, FileRange* file) {
   *file = {};
   return kNoFiles;
 }
 
-PlatformError open_descriptor(int, uint64_t, uint64_t, File* file) {
+PlatformError open_descriptor(int, uint64_t, uint64_t, FileRange* file) {
   *file = {};
   return kNoFiles;
 }
 
-void close_file(File* file) { *file = {}; }
+void close_file(FileRange* file) { *file = {}; }
 
-PlatformError map_file(const File&, FileMap* map) {
+PlatformError map_file(const FileRange&, FileMap* map) {
   *map = {};
   return kNoFiles;
 }
 
 void unmap_file(FileMap* map) { *map = {}; }
 
-PlatformError read_file(const File&, uint64_t, void*, uint64_t) { return kNoFiles; }
+PlatformError read_file(const FileRange&, uint64_t, void*, uint64_t) { return kNoFiles; }
 
 }   // namespace mote

@@ -57,7 +57,7 @@ PlatformError regular_file_size(int descriptor, uint64_t* bytes) {
 
 }   // namespace
 
-PlatformError open_file(const char* path, File* file) {
+PlatformError open_file(const char* path, FileRange* file) {
   *file = {};
   if (path == nullptr || path[0] == 0) return {ENOENT, "has an empty path"};
   int descriptor;
@@ -75,7 +75,7 @@ PlatformError open_file(const char* path, File* file) {
   return {};
 }
 
-PlatformError open_descriptor(int descriptor, uint64_t offset_bytes, uint64_t length_bytes, File* file) {
+PlatformError open_descriptor(int descriptor, uint64_t offset_bytes, uint64_t length_bytes, FileRange* file) {
   *file = {};
   uint64_t bytes = 0;
   if (PlatformError error = regular_file_size(descriptor, &bytes); !error.ok()) return error;
@@ -88,12 +88,12 @@ PlatformError open_descriptor(int descriptor, uint64_t offset_bytes, uint64_t le
   return {};
 }
 
-void close_file(File* file) {
+void close_file(FileRange* file) {
   if (file->owned && file->descriptor >= 0) close(file->descriptor);   // never again after EINTR: it is closed
   *file = {};
 }
 
-PlatformError map_file(const File& file, FileMap* map) {
+PlatformError map_file(const FileRange& file, FileMap* map) {
   *map = {};
   if (file.size_bytes == 0) return {};
   const long page = sysconf(_SC_PAGESIZE);   // 4, 16 or 64 KiB: known at run time alone
@@ -116,7 +116,7 @@ void unmap_file(FileMap* map) {
   *map = {};
 }
 
-PlatformError read_file(const File& file, uint64_t at_bytes, void* to, uint64_t count_bytes) {
+PlatformError read_file(const FileRange& file, uint64_t at_bytes, void* to, uint64_t count_bytes) {
   if (at_bytes > file.size_bytes || count_bytes > file.size_bytes - at_bytes)
     return {EINVAL, "ends before the bytes that were asked for"};
   unsigned char* out = static_cast<unsigned char*>(to);

@@ -61,6 +61,7 @@ TEST_CASE("Characters come whole, an unfinished one at the end becomes U+FFFD", 
   feed(session, {'?'});
   std::vector<std::string> pieces;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   while (text.finish == MOTE_FINISH_NONE) {
     REQUIRE(mote_text_next(session, &text, nullptr) == MOTE_OK);
     pieces.emplace_back(text.bytes, text.n_bytes);
@@ -85,6 +86,7 @@ TEST_CASE("After its end an answer says nothing more until something is fed", "[
   feed(session, {'?'});
   CHECK(answer(session, 60).text == "abc");
   mote_text text{};
+  text.struct_bytes = sizeof text;
   const Outcome ended = outcome([&](mote_error* e) { return mote_text_next(session, &text, e); });
   CHECK(ended.status == MOTE_WRONG_STATE);
   CHECK(contains(ended.sentence, "feed"));
@@ -129,6 +131,7 @@ TEST_CASE("Weights that are not numbers end in a status, not in a text", "[api][
       CHECK(said.status == MOTE_NOT_FINITE);
       CHECK(history(session) == Tokens{1, 2, 3});
       mote_text text{};
+      text.struct_bytes = sizeof text;
       CHECK(mote_text_next(session, &text, nullptr) == MOTE_NOT_FINITE);
       CHECK(text.n_bytes == 0);
     }

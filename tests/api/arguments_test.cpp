@@ -37,6 +37,7 @@ TEST_CASE("Calls on no session say so", "[api][arguments]") {
   const int32_t* tokens = nullptr;
   size_t n = 0;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   check_refused({
       {"feed", [&](mote_error* e) { return mote_feed(nullptr, &token, 1, &n, e); }, "session is NULL"},
       {"prompt", [&](mote_error* e) { return mote_prompt(nullptr, &token, 1, &n, &n, e); }, "session is NULL"},
@@ -70,7 +71,9 @@ TEST_CASE("Calls on no engine or model say so", "[api][arguments]") {
   mote_model_info info{};
   info.struct_bytes = sizeof info;
   mote_metadata entry{};
+  entry.struct_bytes = sizeof entry;
   mote_tensor tensor{};
+  tensor.struct_bytes = sizeof tensor;
   mote_dev_step step{};
   uint64_t scratch = 0;
   size_t n = 0;
@@ -149,7 +152,9 @@ TEST_CASE("Outputs that are NULL are refused where they are needed", "[api][argu
   char text[8];
   size_t n = 0;
   mote_metadata entry{};
+  entry.struct_bytes = sizeof entry;
   mote_tensor tensor{};
+  tensor.struct_bytes = sizeof tensor;
   check_refused({
       {"feed", [&](mote_error* e) { return mote_feed(session, nullptr, 3, &n, e); }, "tokens is NULL with n 3"},
       {"prompt", [&](mote_error* e) { return mote_prompt(session, nullptr, 3, &n, &n, e); }, "tokens is NULL with n 3"},

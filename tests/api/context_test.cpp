@@ -50,6 +50,7 @@ TEST_CASE("Contexts of 1 to 40 stop exactly when they are full", "[api][context]
       CHECK(history(session).size() == context);
       CHECK(mote_feed(session, tokens.data(), 1, &done, nullptr) == MOTE_CONTEXT_FULL);
       mote_text text{};
+      text.struct_bytes = sizeof text;
       CHECK(mote_text_next(session, &text, nullptr) == MOTE_OK);
       CHECK(text.finish == MOTE_FINISH_CONTEXT_FULL);
       CHECK(text.token == -1);

@@ -145,6 +145,7 @@ Tokens generate(mote_session* session, size_t most) {
 Answer answer(mote_session* session, size_t most) {
   Answer result;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   while (result.tokens.size() < most && result.finish == MOTE_FINISH_NONE) {
     call_must([&](mote_error* error) { return mote_text_next(session, &text, error); });
     result.text.append(text.bytes, text.n_bytes);

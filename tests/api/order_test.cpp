@@ -1,4 +1,5 @@
 // Calls at the wrong moment: what is still open cannot be closed, what is inside a call cannot be called.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
@@ -68,7 +69,9 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
     int32_t sampled = 0;
     size_t n = 0;
     mote_text text{};
+    text.struct_bytes = sizeof text;
     const float* logits = nullptr;
+    const int32_t* tokens = nullptr;
     to.said = {mote_feed(to.session, &token, 1, &n, nullptr),
                mote_prompt(to.session, &token, 1, &n, &n, nullptr),
                mote_step(to.session, nullptr),
@@ -78,6 +81,7 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
                mote_text_flush(to.session, &text, nullptr),
                mote_logits(to.session, &logits, &n, nullptr),
                mote_rewind(to.session, 0, nullptr),
+               mote_history(to.session, &tokens, &n, nullptr),
                mote_set_samplers(to.session, nullptr, nullptr),
                mote_session_close(to.session, nullptr)};
     return 0;
@@ -86,7 +90,7 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
   size_t done = 0;
   CHECK(mote_evaluate(session, tokens, 3, intrude, &inside, &done, nullptr) == MOTE_OK);
   CHECK(done == 3);
-  CHECK(inside.said == std::vector<mote_status>(11, MOTE_BUSY));
+  CHECK(inside.said == std::vector<mote_status>(12, MOTE_BUSY));
   CHECK(history(session) == Tokens{1, 2, 3});
   const Outcome said = outcome([&](mote_error* e) { return mote_step(session, e); });
   CHECK(said.status == MOTE_OK);
@@ -114,6 +118,7 @@ TEST_CASE("Logits and samples before anything was fed are the wrong state", "[ap
   size_t n = 0;
   int32_t token = 0;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   const auto check = [&](const Outcome& said, const char* names) {
     CAPTURE(said.sentence);
     CHECK(said.status == MOTE_WRONG_STATE);
@@ -167,6 +172,85 @@ TEST_CASE("A vocabulary-only model has texts and no sessions", "[api][order]") {
   CHECK(n == 1);
 }
 
+// Opened for its metadata alone.
+struct Listed {
+  mote_model_info info{};
+  std::string architecture;
+  std::vector<std::string> formats;   // of the tensors
+  uint32_t n_keys = 0;
+  Outcome tokenized;
+  Listed(mote_engine* engine, const GgufBuilder& file) {
+    mote_model_options options{};
+    options.struct_bytes = sizeof options;
+    options.vocabulary_only = 1;
+    const Model model(engine, file.bytes(), {}, &options);
+    info.struct_bytes = sizeof info;
+    REQUIRE(mote_model_get_info(model, &info, nullptr) == MOTE_OK);
+    architecture = info.architecture;   // the model's, which closes here
+    for (uint32_t i = 0; i < info.n_tensors; ++i) {
+      mote_tensor tensor{};
+      tensor.struct_bytes = sizeof tensor;
+      REQUIRE(mote_model_tensor(model, i, &tensor, nullptr) == MOTE_OK);
+      formats.push_back(tensor.format);
+    }
+    for (uint32_t i = 0; i < info.n_metadata; ++i) {
+      mote_metadata entry{};
+      entry.struct_bytes = sizeof entry;
+      if (mote_model_metadata(model, i, &entry, nullptr) == MOTE_OK) ++n_keys;
+    }
+    int32_t ids[8];
+    size_t n = 0;
+    tokenized = outcome([&](mote_error* e) { return mote_tokenize(model, "hello", 5, 0, {}, ids, 8, &n, e); });
+  }
+};
+
+TEST_CASE("Models that this build does not run can be listed: architecture, formats, tokenizer", "[api][order]") {
+  const Engine engine("reference");
+  GgufBuilder file = toy_llama();
+  file.set_string("general.architecture", "mamba");
+  const Listed other(engine, file);
+  CHECK(other.architecture == "mamba");
+  CHECK(other.info.n_tensors == file.parts.size());
+  CHECK(other.n_keys == file.entries.size());
+  CHECK(other.info.n_vocab == 320);
+  CHECK(other.info.n_parameters > 0);
+  CHECK(other.tokenized.status == MOTE_OK);
+
+  // A type that mote does not read, and one that nobody has.
+  file.tensor("blk.0.ffn_up.weight").type = 16;
+  file.tensor("blk.1.ffn_up.weight").type = 4711;
+  mote_model* model = nullptr;
+  const Bytes bytes = file.bytes();
+  const mote_source source = source_of(bytes);
+  CHECK(mote_model_open(engine, &source, nullptr, {}, &model, nullptr) == MOTE_UNSUPPORTED);
+  const Listed formats(engine, file);
+  CHECK(std::count(formats.formats.begin(), formats.formats.end(), "iq2_xxs") == 1);
+  CHECK(std::count(formats.formats.begin(), formats.formats.end(), "unknown") == 1);
+  CHECK(formats.info.weight_bytes == other.info.weight_bytes - 2 * 96 * 64 * 4);
+
+  // A tokenizer of another kind, and none at all.
+  file.set_string("tokenizer.ggml.model", "bert");
+  const Listed bert(engine, file);
+  CHECK(bert.info.n_vocab == 0);
+  CHECK(bert.n_keys == file.entries.size());
+  CHECK(bert.tokenized.status == MOTE_UNSUPPORTED);
+  CHECK(contains(bert.tokenized.sentence, "tokenizer.ggml.model is bert"));
+  const Listed none(engine, toy_llama({.tokenizer = ToyTokenizer::none}));
+  CHECK(none.info.n_tensors > 0);
+  CHECK(none.tokenized.status == MOTE_UNSUPPORTED);
+  CHECK(contains(none.tokenized.sentence, "no tokenizer"));
+
+  // One that contradicts itself is refused all the same.
+  GgufBuilder broken = toy_llama();
+  broken.set_strings("tokenizer.ggml.tokens", {"a", "a"});
+  const Bytes broken_bytes = broken.bytes();
+  const mote_source broken_source = source_of(broken_bytes);
+  mote_model_options options{};
+  options.struct_bytes = sizeof options;
+  options.vocabulary_only = 1;
+  CHECK(mote_model_open(engine, &broken_source, &options, {}, &model, nullptr) == MOTE_BAD_MODEL);
+}
+
 TEST_CASE("A model without a tokenizer runs tokens and refuses texts", "[api][order]") {
   const Engine engine("reference");
   const Model model(engine, toy_llama({.n_layers = 1, .tokenizer = ToyTokenizer::none}));
@@ -174,6 +258,7 @@ TEST_CASE("A model without a tokenizer runs tokens and refuses texts", "[api][or
   int32_t ids[8];
   size_t n = 0;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   feed(session, {1, 2, 3});
   CHECK(next(session) >= 0);
   const Outcome refused = outcome([&](mote_error* e) { return mote_tokenize(model, "a", 1, 0, {}, ids, 8, &n, e); });

@@ -129,7 +129,7 @@ TEST_CASE("New settings count from the next token on", "[api][sampling]") {
   options.n_logit_bias = 2;
   const Outcome too_many = outcome([&](mote_error* e) { return mote_set_samplers(session, &options, e); });
   CHECK(too_many.status == MOTE_INVALID_ARGUMENT);
-  CHECK(contains(too_many.sentence, "room for 1"));
+  CHECK(contains(too_many.sentence, "opened for 1"));
   CHECK(next(session) == 42);   // the old settings stay
   constexpr mote_sampler kWrong[] = {{MOTE_SAMPLER_GREEDY, 0, 0, 0}, {MOTE_SAMPLER_TOP_P, 0, 2.0, 0}};
   constexpr mote_logit_bias kOther[] = {{17, 5.0f}};

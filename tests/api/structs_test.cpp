@@ -12,6 +12,8 @@ TEST_CASE("A struct whose size is 0, tiny or absurd is refused", "[api][structs]
   const Engine engine("reference");
   const Bytes bytes = toy_llama().bytes();
   const Model model(engine, bytes);
+  const Session session_open(model, session_options(16, 4));
+  feed(session_open, {1, 2});
   for (const size_t size : {size_t{0}, sizeof(size_t) - 1, size_t{4097}, SIZE_MAX}) {
     CAPTURE(size);
     mote_engine_options engine_with = engine_options("reference");
@@ -39,6 +41,15 @@ TEST_CASE("A struct whose size is 0, tiny or absurd is refused", "[api][structs]
     check("quote", outcome([&](mote_error* e) { return mote_session_quote(model, nullptr, &quote, e); }));
     check("engine's quote", outcome([&](mote_error* e) { return mote_engine_quote(nullptr, &quote, e); }));
     check("info", outcome([&](mote_error* e) { return mote_model_get_info(model, &info, e); }));
+    mote_metadata entry{};
+    mote_tensor tensor{};
+    mote_text text{};
+    entry.struct_bytes = tensor.struct_bytes = text.struct_bytes = size;
+    check("entry", outcome([&](mote_error* e) { return mote_model_metadata(model, 0, &entry, e); }));
+    check("tensor", outcome([&](mote_error* e) { return mote_model_tensor(model, 0, &tensor, e); }));
+    check("text", outcome([&](mote_error* e) { return mote_text_next(session_open, &text, e); }));
+    check("rest", outcome([&](mote_error* e) { return mote_text_flush(session_open, &text, e); }));
+    CHECK(history(session_open) == Tokens{1, 2});   // nothing was sampled into nowhere
   }
 }
 
@@ -82,6 +93,22 @@ TEST_CASE("An output struct is written as far as its size says", "[api][structs]
   std::memset(&untouched, 0x5A, sizeof untouched);
   CHECK(older.tokenizer_bytes == untouched);
   CHECK(older.library_bytes == untouched);
+
+  mote_tensor short_tensor;
+  std::memset(&short_tensor, 0x5A, sizeof short_tensor);
+  short_tensor.struct_bytes = offsetof(mote_tensor, format);
+  REQUIRE(mote_model_tensor(model, 0, &short_tensor, nullptr) == MOTE_OK);
+  CHECK(std::string(short_tensor.name, short_tensor.name_bytes) == "token_embd.weight");
+  CHECK(short_tensor.bytes == untouched);
+
+  const Session session(model, session_options(16, 4));
+  feed(session, {1, 2});
+  mote_text short_text;
+  std::memset(&short_text, 0x5A, sizeof short_text);
+  short_text.struct_bytes = offsetof(mote_text, token);
+  REQUIRE(mote_text_next(session, &short_text, nullptr) == MOTE_OK);
+  CHECK(short_text.n_bytes <= 4096);
+  CHECK(short_text.token == 0x5A5A5A5A);
 }
 
 TEST_CASE("Errors are written by failures alone, and no longer than their room", "[api][structs]") {

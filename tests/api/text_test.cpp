@@ -135,23 +135,37 @@ TEST_CASE("Chat prompts that cannot be are refused in a sentence", "[api][text]"
   CHECK(ask("chatml", &no_role, 1).status == MOTE_INVALID_ARGUMENT);
   CHECK(ask("chatml", &no_content, 1).status == MOTE_INVALID_ARGUMENT);
   CHECK(ask("chatml", &empty, 1).status == MOTE_OK);
-  const std::vector<mote_message> many(257, good);
-  CHECK(ask("chatml", many.data(), many.size()).status == MOTE_INVALID_ARGUMENT);
-  CHECK(contains(ask("chatml", many.data(), many.size()).sentence, "257"));
+  // Lengths that no memory has.
+  const mote_message endless[] = {{"user", "hi", SIZE_MAX}, {"user", "hi", SIZE_MAX}};
+  if (sizeof(size_t) == 8) {
+    CHECK(ask("chatml", endless, 2).status == MOTE_INVALID_ARGUMENT);
+    CHECK(contains(ask("chatml", endless, 2).sentence, "2 messages"));
+  }
+}
+
+TEST_CASE("The scratch for a chat grows with its messages and its text, and never wraps", "[api][text]") {
+  const Engine engine("reference");
+  const Model model(engine, toy_llama({.n_layers = 1}));
+  const uint64_t little = mote_chat_scratch_bytes(model, 1, 10);
+  CHECK(mote_chat_scratch_bytes(model, 100, 10) > little);
+  CHECK(mote_chat_scratch_bytes(model, 1, 100000) > little);
+  CHECK(mote_chat_scratch_bytes(model, SIZE_MAX, SIZE_MAX) >= mote_chat_scratch_bytes(model, 1 << 20, 1 << 20));
 }
 
 TEST_CASE("A chat of many messages gets the working memory that it needs", "[api][text]") {
   const Engine engine("reference");
   const Model model(engine, toy_llama({.n_layers = 1}));
-  const std::string word(3000, 'w');
-  const std::vector<mote_message> messages(250, {"user", word.c_str(), word.size()});
+  const std::string word(300, 'w');
+  const std::vector<mote_message> messages(2000, {"user", word.c_str(), word.size()});
   size_t n = 0;
   std::string text(1000000, 0);
-  REQUIRE(mote_chat_text(model, "chatml", messages.data(), 250, 1, text.data(), text.size(), &n, nullptr) == MOTE_OK);
+  REQUIRE(mote_chat_text(model, "chatml", messages.data(), messages.size(), 1, text.data(), text.size(), &n, nullptr) ==
+          MOTE_OK);
   text.resize(n);
   Tokens tokens(n);
   const Outcome said = outcome([&](mote_error* e) {
-    return mote_chat_tokens(model, "chatml", messages.data(), 250, 1, {}, tokens.data(), tokens.size(), &n, e);
+    return mote_chat_tokens(model, "chatml", messages.data(), messages.size(), 1, {}, tokens.data(), tokens.size(), &n,
+                            e);
   });
   CHECK(said.sentence == "untouched");
   REQUIRE(said.status == MOTE_OK);
@@ -206,12 +220,14 @@ TEST_CASE("Metadata and tensors are listed as the file holds them", "[api][text]
   uint64_t n_parameters = 0;
   for (uint32_t i = 0; i < info.n_metadata; ++i) {
     mote_metadata entry{};
+    entry.struct_bytes = sizeof entry;
     REQUIRE(mote_model_metadata(model, i, &entry, nullptr) == MOTE_OK);
     REQUIRE(std::string(entry.key, entry.key_bytes) == file.entries[i].key);
     REQUIRE(static_cast<uint32_t>(entry.type) == file.entries[i].type);
   }
   for (uint32_t i = 0; i < info.n_tensors; ++i) {
     mote_tensor tensor{};
+    tensor.struct_bytes = sizeof tensor;
     REQUIRE(mote_model_tensor(model, i, &tensor, nullptr) == MOTE_OK);
     REQUIRE(std::string(tensor.name, tensor.name_bytes) == file.parts[i].name);
     REQUIRE(tensor.bytes == file.parts[i].data.size());

@@ -28,6 +28,7 @@ TEST_CASE("The C++ veneer opens, says and closes like the C calls", "[api][venee
   CHECK(session.logits().empty());
   std::string text;
   mote_text piece{};
+  piece.struct_bytes = sizeof piece;
   while (piece.finish == MOTE_FINISH_NONE) {
     REQUIRE(session.text_next(&piece, &error));
     text.append(piece.bytes, piece.n_bytes);

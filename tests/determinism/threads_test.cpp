@@ -41,6 +41,63 @@ TEST_CASE("Two sessions that step at once give the bits of each alone", "[determ
     for (const std::vector<float>& run : together[i]) CHECK(bit_difference(run, alone[i]) == "");
 }
 
+// What threads do with one model: quote a session, turn a conversation into ids, text and back, and generate.
+struct ModelUse {
+  std::vector<uint64_t> quotes;
+  std::string texts;
+  Tokens ids;
+  std::vector<float> logits;
+  bool operator==(const ModelUse&) const = default;
+};
+ModelUse use_model(mote_model* model, uint32_t seed) {
+  ModelUse use;
+  const std::string said = "Do you hear, number " + std::to_string(seed) + "? \xE2\x82\xAC <|im_end|>";
+  const mote_message messages[] = {{"system", "Be brief.", 9}, {"user", said.c_str(), said.size()}};
+  for (uint32_t round = 0; round < 8; ++round) {
+    const mote_session_options options = session_options(32 + 16 * ((seed + round) % 4), 8 + round);
+    use.quotes.push_back(quote_session(model, options).total_bytes);
+    Tokens ids(512);
+    std::string text(512, 0);
+    size_t n = 0;
+    mote_error error{};
+    must(mote_chat_text(model, "chatml", messages, 2, 1, text.data(), text.size(), &n, &error), error);
+    use.texts.append(text, 0, n);
+    must(mote_chat_tokens(model, "chatml", messages, 2, 1, {}, ids.data(), ids.size(), &n, &error), error);
+    use.ids.insert(use.ids.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+    must(mote_tokenize(model, said.data(), said.size(), MOTE_PARSE_SPECIAL, {}, ids.data(), ids.size(), &n, &error),
+         error);
+    ids.resize(n);
+    use.ids.insert(use.ids.end(), ids.begin(), ids.end());
+    must(mote_detokenize(model, ids.data(), ids.size(), text.data(), text.size(), &n, &error), error);
+    use.texts.append(text, 0, n);
+    if (round % 4 != 0) continue;
+    const Session session(model, options);
+    const std::vector<float> logits = logits_after(session, some_tokens(20, 300, seed));
+    use.logits.insert(use.logits.end(), logits.begin(), logits.end());
+  }
+  return use;
+}
+
+TEST_CASE("One model serves quotes, texts and sessions of four threads at once as it does one after the other",
+          "[determinism][threads]") {
+  const char* backend = GENERATE("cpu", "reference");
+  constexpr size_t kThreads = 4;
+  const Engine engine(backend, 2);
+  const Model model(engine, toy_llama(kSmall));
+  ModelUse serial[kThreads], together[kThreads];
+  for (uint32_t i = 0; i < kThreads; ++i) serial[i] = use_model(model, i);
+  CHECK_FALSE(serial[0] == serial[1]);
+  std::atomic<size_t> n_ready{0};
+  std::thread threads[kThreads];
+  for (uint32_t i = 0; i < kThreads; ++i)
+    threads[i] = std::thread([&, i] {
+      for (++n_ready; n_ready < kThreads;) std::this_thread::yield();
+      together[i] = use_model(model, i);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < kThreads; ++i) CHECK((together[i] == serial[i]));
+}
+
 void backwards(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
   ++*static_cast<std::atomic<uint32_t>*>(user);
   for (uint32_t lane = lanes; lane-- > 0;) task(context, lane);

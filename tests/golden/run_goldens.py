@@ -11,6 +11,7 @@ The limits are those of the goldens' own page (8-bit activations are judged by t
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,12 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 4
 # What the full set must have, by section; the kept set has some of it.
-LLAMA_MODELS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
-    "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()]
+# Models by architecture, each a row of core/model/arches.inc.
+MODELS = {
+    "llama": ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
+        "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()],
+}
+ARCHES_INC = os.path.join(HERE, "..", "..", "core", "model", "arches.inc")
 TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", "tiny-qwen3-f32", "tiny-gemma3-f32",
               "tiny-gpt2-f32"]
 QUANT_TYPES = ("F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4").split()
@@ -84,9 +89,30 @@ def quant(goldens):
     return goldens.check("quant", goldens.path("quant"), goldens.scratch, "--without", ",".join(left_out))
 
 
+def architectures():
+    """The rows of arches.inc: every architecture that mote can be built with."""
+    rows = re.findall(r"^MOTE_ARCHITECTURE\((\w+),", open(ARCHES_INC).read(), re.MULTILINE)
+    if not rows or sorted(rows) != sorted(MODELS):
+        fail("arches.inc has the architectures %s, MODELS in run_goldens.py has models of %s" % (
+            ", ".join(sorted(rows)) or "none", ", ".join(sorted(MODELS))))
+    return rows
+
+
 def logits(goldens):
+    """Every architecture must have a model that is compared, in either set."""
+    good = True
+    for architecture in architectures():
+        right, compared = logits_of(goldens, MODELS[architecture])
+        good &= right
+        if compared == 0:
+            print("FAIL no model of the architecture", architecture, "was compared")
+            good = False
+    return good
+
+
+def logits_of(goldens, models):
     good, compared = True, 0
-    for name in LLAMA_MODELS:
+    for name in models:
         model, reference = goldens.path("models", name + ".gguf"), goldens.path("models", name + ".ref.json")
         if not (goldens.have(model) and goldens.have(reference)):
             continue
@@ -99,7 +125,7 @@ def logits(goldens):
             print("FAIL", name, "cut into batches of 3 gives other bits")
             good = False
         compared += 1
-    return good and compared > 0
+    return good, compared
 
 
 def each_tokenizer(goldens):

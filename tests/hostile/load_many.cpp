@@ -47,7 +47,9 @@ void use(mote_model* model, mote_session* session) {
   info.struct_bytes = sizeof info;
   keep(mote_model_get_info(model, &info, &error));
   mote_metadata entry{};
+  entry.struct_bytes = sizeof entry;
   mote_tensor tensor{};
+  tensor.struct_bytes = sizeof tensor;
   for (uint32_t i = 0; i < info.n_metadata; ++i) keep(mote_model_metadata(model, i, &entry, &error));
   for (uint32_t i = 0; i < info.n_tensors; ++i) keep(mote_model_tensor(model, i, &tensor, &error));
   static int32_t ids[4096];
@@ -67,6 +69,7 @@ void use(mote_model* model, mote_session* session) {
   if (!keep(mote_feed(session, ids, 20, &n, &error))) return;
   for (int i = 0; i < 3; ++i) keep(mote_next(session, &token, &error));
   mote_text piece{};
+  piece.struct_bytes = sizeof piece;
   for (int i = 0; i < 12 && piece.finish == MOTE_FINISH_NONE; ++i)
     if (!keep(mote_text_next(session, &piece, &error))) break;
   keep(mote_text_flush(session, &piece, &error));

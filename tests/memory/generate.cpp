@@ -53,6 +53,7 @@ void run(const std::string& path, const char* backends, uint32_t threads, size_t
     size_t done = 0;
     int32_t token = 0;
     mote_text text{};
+    text.struct_bytes = sizeof text;
     mark("begin\n");
     mote_status status = mote_feed(session, prompt.data(), prompt.size(), &done, &error);
     for (size_t i = 0; i < n_next && status == MOTE_OK; ++i) {

@@ -53,6 +53,7 @@ mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
   size_t done = 0;
   int32_t token = 0;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   mote_error error{};
   mote_status status = mote_feed(session, tokens, n, &done, &error);
   for (int i = 0; i < 8 && status == MOTE_OK; ++i) {

@@ -43,6 +43,7 @@ void* call_all(void* argument) {
   size_t count = 0;
   int32_t token = 0;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   keep(mote_engine_quote(calls.engine_with, &quote, nullptr));
   keep(mote_engine_open(calls.engine_with, calls.engine_memory, &engine, nullptr));
   keep(mote_model_quote(engine, calls.source, calls.model_with, calls.session_with, &quote, &quote, nullptr));

@@ -1,8 +1,11 @@
 // Metadata and tensors that are missing, mistyped, inconsistent or absurd: one sentence that names the key or tensor,
 // what was found and what is allowed. The quote says the same as the opening.
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
 #include <functional>
 
+#include "core/model/config.h"
+#include "core/ops/rope_angles.h"
 #include "tests/api/kit.h"
 #include "tests/support/toy_weights.h"
 
@@ -117,7 +120,7 @@ TEST_CASE("Counts outside of what is allowed are named with what is", "[model][c
       count_of("llama.rope.dimension_count", 17, {"2 to 16"}),
       count_of("llama.vocab_size", 319, {"token_embd.weight has 320 rows"}),
       count_of("llama.vocab_size", 0, {}),
-      {"odd rotation", set("llama.rope.dimension_count", 7), {"rope.dimension_count is 7", "even"}},
+      {"odd rotation", set("llama.rope.dimension_count", 7), {"llama.rope.dimension_count is 7", "even"}},
       {"negative", [](GgufBuilder& f) { f.set("llama.block_count", Type::int32, int32_t{-2}); }, {"block_count", "-2"}},
       {"huge",
        [](GgufBuilder& f) { f.set("llama.block_count", Type::uint64, uint64_t{1} << 60); },
@@ -125,7 +128,7 @@ TEST_CASE("Counts outside of what is allowed are named with what is", "[model][c
       {"a real", [](GgufBuilder& f) { f.set_f32("llama.block_count", 2); }, {"llama.block_count"}},
       {"3 heads",
        [](GgufBuilder& f) { f.set_u32("llama.attention.head_count", 3), f.remove("llama.attention.head_count_kv"); },
-       {"embedding_length 64", "head_count 3"}},
+       {"llama.embedding_length 64", "llama.attention.head_count 3", "llama.attention.key_length"}},
       {"many wide heads", set("llama.attention.key_length", 1u << 19), {"heads of 524288 values"}},
       {"experts", set("llama.expert_count", 8), {"llama.expert_count is 8"}, MOTE_UNSUPPORTED},
   });
@@ -152,17 +155,25 @@ TEST_CASE("Settings of rope scaling that cannot be are named", "[model][config]"
   const auto scaled = [](const char* type) { return ToyOptions{.rope_scaling = type, .original_context = 128}; };
   const std::string scaling = "llama.rope.scaling.";
   const float nan = __builtin_nanf("");
+  // Below 1/128 a far position would turn by more than sines know.
   for (const char* type : {"linear", "yarn"})
     check_wrong(
-        {real_of(scaling + "factor", 0, {}), real_of(scaling + "factor", -4, {}), real_of(scaling + "factor", nan, {})},
+        {real_of(scaling + "factor", 0, {}), real_of(scaling + "factor", -4, {}), real_of(scaling + "factor", nan, {}),
+         real_of(scaling + "factor", __builtin_inff(), {}), real_of(scaling + "factor", 0.0078f, {"0.0078125 to"}),
+         real_of(scaling + "factor", 1e-6f, {"0.0078125 to"})},
         scaled(type));
+  check_wrong(
+      {real_of("llama.rope.scale_linear", 1e-6f, {"0.0078125 to"}), real_of("llama.rope.scale_linear", nan, {})});
   check_wrong({count_of(scaling + "original_context_length", 0, {}), real_of(scaling + "yarn_beta_fast", 0, {}),
                real_of(scaling + "yarn_beta_slow", nan, {}), real_of(scaling + "attn_factor", 0, {})},
+              scaled("yarn"));
+  check_wrong({real_of("llama.rope.freq_base", 1, {"llama.rope.freq_base is 1", "above 1"}),
+               real_of(scaling + "attn_factor", nan, {}), real_of(scaling + "yarn_beta_fast", __builtin_inff(), {})},
               scaled("yarn"));
   check_wrong({
       {"another type",
        [=](GgufBuilder& f) { f.set_string(scaling + "type", "longrope"); },
-       {"rope.scaling.type is longrope", "none, linear and yarn"},
+       {"llama.rope.scaling.type is longrope", "none, linear and yarn"},
        MOTE_UNSUPPORTED},
       {"a number", [=](GgufBuilder& f) { f.set_u32(scaling + "type", 1); }, {scaling + "type", "string"}},
   });
@@ -237,7 +248,7 @@ TEST_CASE("Biases and factors of another length, and factors that cannot be, are
   });
   // Their values are read when the model opens, not by a quote.
   const Engine engine("reference");
-  for (const float value : {0.0f, -1.0f, __builtin_nanf(""), __builtin_inff()}) {
+  for (const float value : {0.0f, -1.0f, 1e-30f, 1e-6f, __builtin_nanf(""), __builtin_inff()}) {
     GgufBuilder file = toy_llama();
     std::vector<float> factors(8, 1.0f);
     factors[3] = value;
@@ -248,6 +259,31 @@ TEST_CASE("Biases and factors of another length, and factors that cannot be, are
     CHECK(contains(said.sentence, "rope_freqs.weight"));
     CHECK(contains(said.sentence, "at 3"));
   }
+}
+
+TEST_CASE("Vectors with a second row are named with their shape", "[model][config]") {
+  std::vector<Wrong> table;
+  for (const char* name : {"blk.0.attn_norm.weight", "blk.1.ffn_norm.weight", "output_norm.weight"})
+    table.push_back({name,
+                     [=](GgufBuilder& f) {
+                       GgufBuilder::TensorPart& changed = f.tensor(name);
+                       changed.dimensions.push_back(2);
+                       const Bytes once = changed.data;
+                       changed.data.insert(changed.data.end(), once.begin(), once.end());
+                     },
+                     {name, "[64, 2, 1, 1]", "a vector of 64 values"}});
+  check_wrong(table);
+}
+
+TEST_CASE("Every angle that an opened model can come to is a number", "[model][config]") {
+  // The fastest frequency that is let in, at the last position of the longest context.
+  const double fastest = RopeConfig::kMaxFrequency;
+  const RopeAnglesAttributes attributes{&fastest, 2, 1.0};
+  float row[2] = {};
+  rope_angles_row(attributes, Config::kMaxContext - 1, row);
+  const long double angle = static_cast<long double>(fastest) * (Config::kMaxContext - 1);
+  CHECK(std::abs(static_cast<long double>(row[0]) - std::cos(angle)) < 1e-6L);
+  CHECK(std::abs(static_cast<long double>(row[1]) - std::sin(angle)) < 1e-6L);
 }
 
 TEST_CASE("Vocabularies of different sizes are named with both", "[model][config]") {

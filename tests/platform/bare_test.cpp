@@ -8,7 +8,7 @@
 #include "platform/thread_pool.h"
 
 TEST_CASE("a machine without a system says so in words", "[platform][bare]") {
-  mote::File file;
+  mote::FileRange file;
   CHECK(std::string(mote::open_file("model.gguf", &file).what) == "cannot be opened: this platform has no files");
   CHECK_FALSE(mote::open_descriptor(0, 0, 1, &file).ok());
   CHECK(mote::allocate_pages(64) == nullptr);

@@ -14,8 +14,8 @@
 #include "tests/platform/temporary_folder.h"
 
 using mote::close_file;
-using mote::File;
 using mote::FileMap;
+using mote::FileRange;
 using mote::PlatformError;
 using mote::test::TemporaryFolder;
 
@@ -36,7 +36,7 @@ std::string view(const FileMap& map) {
 TEST_CASE("a file is mapped and read whole", "[platform][files]") {
   TemporaryFolder folder;
   const std::string text = pattern(300'001), path = folder.write("model.gguf", text);
-  File file;
+  FileRange file;
   REQUIRE(mote::open_file(path.c_str(), &file).ok());
   CHECK(file.size_bytes == text.size());
   CHECK((fcntl(file.descriptor, F_GETFD) & FD_CLOEXEC) != 0);
@@ -62,7 +62,7 @@ TEST_CASE("a range of a borrowed descriptor starts at any byte", "[platform][fil
     for (size_t length : {size_t{0}, size_t{1}, page, text.size()}) {
       if (length > text.size() - offset) length = text.size() - offset;
       CAPTURE(offset, length);
-      File file;
+      FileRange file;
       REQUIRE(mote::open_descriptor(descriptor, offset, length, &file).ok());
       FileMap map;
       REQUIRE(mote::map_file(file, &map).ok());
@@ -74,7 +74,7 @@ TEST_CASE("a range of a borrowed descriptor starts at any byte", "[platform][fil
       close_file(&file);
     }
   }
-  File rest;
+  FileRange rest;
   REQUIRE(mote::open_descriptor(descriptor, 17, mote::kToEndOfFile, &rest).ok());
   CHECK(rest.size_bytes == text.size() - 17);
   close_file(&rest);
@@ -87,7 +87,7 @@ TEST_CASE("ranges outside the file are refused", "[platform][files]") {
   TemporaryFolder folder;
   const std::string path = folder.write("small", pattern(100));
   const int descriptor = open(path.c_str(), O_RDONLY);
-  File file;
+  FileRange file;
   CHECK_FALSE(mote::open_descriptor(descriptor, 101, 0, &file).ok());
   CHECK_FALSE(mote::open_descriptor(descriptor, 1, 100, &file).ok());
   CHECK_FALSE(mote::open_descriptor(descriptor, UINT64_MAX, mote::kToEndOfFile, &file).ok());
@@ -123,7 +123,7 @@ TEST_CASE("what is not a regular file is refused in words", "[platform][files]")
               {"", "has an empty path"},
               {std::string(5000, 'a'), "has a name that is too long"}};
   for (const auto& row : rows) {
-    File file;
+    FileRange file;
     const PlatformError error = mote::open_file(row.path.c_str(), &file);
     CAPTURE(row.path);
     REQUIRE_FALSE(error.ok());
@@ -133,7 +133,7 @@ TEST_CASE("what is not a regular file is refused in words", "[platform][files]")
   }
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  File file;
+  FileRange file;
   CHECK(std::string(mote::open_descriptor(ends[0], 0, 1, &file).what) == "is a pipe, not a regular file");
   CHECK(std::string(mote::open_descriptor(-1, 0, 1, &file).what) == "is not an open descriptor");
   const int writer = open(plain.c_str(), O_WRONLY);
@@ -144,7 +144,7 @@ TEST_CASE("what is not a regular file is refused in words", "[platform][files]")
 TEST_CASE("an empty file maps to nothing", "[platform][files]") {
   TemporaryFolder folder;
   const std::string path = folder.write("empty", "");
-  File file;
+  FileRange file;
   REQUIRE(mote::open_file(path.c_str(), &file).ok());
   FileMap map;
   CHECK(mote::map_file(file, &map).ok());
@@ -157,7 +157,7 @@ TEST_CASE("an empty file maps to nothing", "[platform][files]") {
 TEST_CASE("a file that became shorter is an error to readers", "[platform][files]") {
   TemporaryFolder folder;
   const std::string path = folder.write("shrinks", pattern(1000));
-  File file;
+  FileRange file;
   REQUIRE(mote::open_file(path.c_str(), &file).ok());
   REQUIRE(truncate(path.c_str(), 500) == 0);
   char bytes[1000];
@@ -174,7 +174,7 @@ TEST_CASE("offsets beyond 4 GiB reach the right bytes", "[platform][files]") {
   REQUIRE(truncate(path.c_str(), static_cast<off_t>(far + 4)) == 0);
   const int descriptor = open(path.c_str(), O_RDWR);
   REQUIRE(pwrite(descriptor, "mote", 4, static_cast<off_t>(far)) == 4);
-  File file;
+  FileRange file;
   REQUIRE(mote::open_descriptor(descriptor, far, 4, &file).ok());
   FileMap map;
   REQUIRE(mote::map_file(file, &map).ok());

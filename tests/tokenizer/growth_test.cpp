@@ -141,4 +141,32 @@ TEST_CASE("16 times the text takes at most 24 times the steps with SentencePiece
   check_growth(OpenTokenizer(toy_sentencepiece(pieces, {"<tool>", "<tool><x>", "\n\n", "\n"})));
 }
 
+// The longest pieces allowed, each of which every byte of a run of letters begins and none completes.
+TEST_CASE("Looking for long control and user-defined pieces looks at 256 bytes for each", "[tokenizer][growth]") {
+  std::vector<std::string> pieces;
+  for (char last = 'b'; last <= 'z'; ++last) pieces.push_back(std::string(255, 'a') + last);
+  const std::string small(kSmall, 'a'), large(kLarge, 'a');
+  const auto check = [&](const GgufBuilder& without, const GgufBuilder& with, int passes) {
+    const OpenTokenizer plain(without), hostile(with);
+    INFO(hostile.status().c_str());
+    REQUIRE(hostile.status().ok());
+    const auto few = static_cast<double>(steps_of(*hostile, small)),
+               many = static_cast<double>(steps_of(*hostile, large)),
+               ordinary = static_cast<double>(steps_of(*plain, large));
+    const double searching = (many - ordinary) / static_cast<double>(kLarge);
+    INFO("steps a byte: " << searching << ", growth " << many / few);
+    CHECK(searching <= passes * (256 + 24));   // and the search among the pieces at the last byte
+    CHECK(searching >= passes * 200);          // it was looked for
+    CHECK(many / few <= 24);
+  };
+  const ToyPairs plain{.merges = doubling_merges()};
+  ToyPairs hostile = plain;
+  hostile.user_defined = pieces;
+  check(toy_byte_level(plain), toy_byte_level(hostile), 1);
+  hostile.user_defined = {}, hostile.control = pieces;
+  check(toy_byte_level(plain), toy_byte_level(hostile), 1);
+  // SentencePiece looks for control pieces first, then for user-defined ones.
+  check(toy_sentencepiece({"a", "aa"}), toy_sentencepiece({"a", "aa"}, pieces), 2);
+}
+
 }   // namespace mote::test

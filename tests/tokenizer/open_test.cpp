@@ -106,6 +106,21 @@ TEST_CASE("Byte-level metadata that contradicts itself is refused in one sentenc
            "tokenizer.ggml.token_type has 259 elements, tokenizer.ggml.tokens has 258"},
           {"duplicate", with_token(7, "a"), "pieces 7 and 97 are both a"},
           {"empty piece", with_token(7, ""), "piece 7 is empty"},
+          {"long control piece",
+           [](GgufBuilder& b) {
+             std::vector<std::string> tokens = tokens_of(small_toy());
+             tokens.push_back(std::string(257, 'x'));
+             std::vector<int32_t> types(tokens.size(), 1);
+             types.back() = 3;
+             b.set_strings(key("tokens"), tokens), b.set_array(key("token_type"), Type::int32, types);
+           },
+           "piece 259 is a control or user-defined piece of 257 bytes, at most 256 are allowed"},
+          {"a start token that is not there",
+           [](GgufBuilder& b) { b.remove(key("bos_token_id")), b.set_bool(key("add_bos_token"), true); },
+           "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id, which names that token, is missing"},
+          {"an end token that is not there",
+           [](GgufBuilder& b) { b.remove(key("eos_token_id")), b.set_bool(key("add_eos_token"), true); },
+           "tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id, which names that token, is missing"},
           {"endless piece", with_token(7, std::string(4097, 'x')), "piece 7 has 4097 bytes, at most 4096 are allowed"},
           {"no types", [](GgufBuilder& b) { b.remove(key("token_type")); },
            "the file has no tokenizer.ggml.token_type"},

@@ -134,9 +134,8 @@ TEST_CASE("Whether the start token is wanted when the file does not say is the k
   }
   CHECK(OpenTokenizer(toy_sentencepiece({"a"}))->adds_bos());
   CHECK(encode(*OpenTokenizer(toy_sentencepiece({"\xE2\x96\x81", "a"})), "a", true) == Ids{1, 259, 260});
-  // Wanted, but there is none.
-  GgufBuilder none = toy_byte_level(chat_toy("llama-bpe"));
-  none.set_bool("tokenizer.ggml.add_bos_token", true);
+  // The kind's default, but there is none. (A file that asks for one that it does not have is refused: open_test.cpp.)
+  const GgufBuilder none = toy_byte_level(chat_toy("llama-bpe"));
   CHECK_FALSE(OpenTokenizer(none)->adds_bos());
   CHECK(encode(*OpenTokenizer(none), "a", true) == Ids{'a'});
 }
