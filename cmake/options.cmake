@@ -25,6 +25,12 @@ target_compile_options(mote_library_flags INTERFACE -fvisibility=hidden
   # Unwind tables serve debuggers and profilers: a twelfth of the smallest program.
   $<$<CONFIG:MinSizeRel>:-fno-unwind-tables -fno-asynchronous-unwind-tables>)
 
+# Feedback for libFuzzer, and 64-bit counters that serve coverage reports and the count of work.
+if(MOTE_FUZZ)
+  target_compile_options(mote_library_flags INTERFACE -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(mote_common_flags INTERFACE -fprofile-instr-generate)
+endif()
+
 # Command line, examples and tests.
 add_library(mote_program_flags INTERFACE)
 target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote Threads::Threads)

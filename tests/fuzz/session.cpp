@@ -1,0 +1,132 @@
+// Input: the number of calls, one byte for each, then how a small model is damaged. Whatever opens is fed 20 tokens and
+// makes three steps; then come the calls, in memory of exactly the quotes.
+#include <cstdlib>
+
+#include "tests/fuzz/damage.h"
+
+namespace mote::fuzz {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 28;   // a small file that asks for more is not harmless
+constexpr int32_t kContext = 24;
+
+class Memory {
+ public:
+  explicit Memory(uint64_t bytes) : data_(bytes == 0 ? nullptr : std::aligned_alloc(64, bytes)), bytes_(bytes) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { std::free(data_); }
+  mote_memory lent() const { return {data_, bytes_}; }
+
+ private:
+  void* data_;
+  uint64_t bytes_;
+};
+
+mote_session_options options_for(uint8_t choice) {
+  static const mote_sampler chain[] = {{MOTE_SAMPLER_REPETITION_PENALTY, 8, 1.1, 0},
+                                       {MOTE_SAMPLER_TEMPERATURE, 0, 0.8, 0},
+                                       {MOTE_SAMPLER_TOP_K, 40, 0, 0},
+                                       {MOTE_SAMPLER_TOP_P, 0, 0.9, 0},
+                                       {MOTE_SAMPLER_TYPICAL_P, 0, 0.9, 0},
+                                       {MOTE_SAMPLER_MIN_P, 0, 0.05, 0}};
+  static const char* const stops[] = {"the", "\n\n"};
+  mote_session_options options{};
+  options.struct_bytes = sizeof options;
+  options.context = kContext;
+  options.max_batch = 8;
+  options.kv_type = choice & 1;
+  options.on_full = choice >> 1 & 1;
+  options.keep = choice >> 2 & 3;
+  options.samplers = chain;
+  options.n_samplers = choice >> 4 & 1 ? 6 : 0;
+  options.stops = stops;
+  options.n_stops = choice >> 5 & 1 ? 2 : 0;
+  return options;
+}
+
+void call(mote_session* session, uint8_t what, uint32_t n_vocab) {
+  mote_error error{};
+  int32_t ids[32], token = 0;
+  const size_t n = (what & 31u) + 1;
+  for (size_t i = 0; i < 32; ++i) ids[i] = static_cast<int32_t>((i * 7 + n) % n_vocab);
+  size_t done = 0, reused = 0;
+  mote_text text{};
+  const float* logits = nullptr;
+  switch (what >> 5) {
+    case 0:
+      fine(mote_feed(session, ids, n, &done, &error), error);
+      break;
+    case 1:
+      fine(mote_next(session, &token, &error), error);
+      break;
+    case 2:
+      if (fine(mote_text_next(session, &text, &error), error) && n == 32)
+        fine(mote_text_flush(session, &text, &error), error);
+      break;
+    case 3:
+      fine(mote_rewind(session, n - 1, &error), error);
+      break;
+    case 4:
+      fine(mote_prompt(session, ids, n, &reused, &done, &error), error);
+      break;
+    case 5:
+      mote_cancel(session);
+      fine(mote_step(session, &error), error);
+      break;
+    case 6:
+      if (fine(mote_step(session, &error), error)) fine(mote_logits(session, &logits, &done, &error), error);
+      break;
+    default:
+      fine(mote_evaluate(
+               session, ids, n, [](void*, size_t first, size_t, const float*, size_t) { return int32_t{first > 16}; },
+               nullptr, &done, &error),
+           error);
+  }
+}
+
+void use(mote_session* session, Cursor calls, uint32_t n_vocab) {
+  mote_error error{};
+  int32_t token = 0;
+  call(session, 19, n_vocab);   // feeds 20
+  for (int i = 0; i < 3; ++i) fine(mote_next(session, &token, &error), error);
+  while (!calls.empty()) call(session, calls.byte(), n_vocab);
+  const int32_t* tokens = nullptr;
+  size_t n = 0;
+  if (fine(mote_history(session, &tokens, &n, &error), error) && n > kContext + 1) wrong("more history than context");
+}
+
+void run(Input calls, Input model_bytes) {
+  const ExactBytes bytes(model_bytes);
+  const mote_source source = bytes.source();
+  const mote_session_options options = options_for(calls.empty() ? uint8_t{0} : calls.front());
+  mote_quote model_quote{}, session_quote{};
+  model_quote.struct_bytes = session_quote.struct_bytes = sizeof(mote_quote);
+  mote_error error{};
+  if (!fine(mote_model_quote(engine(), &source, nullptr, &options, &model_quote, &session_quote, &error), error))
+    return;
+  if (model_quote.total_bytes > kMostBytes || session_quote.total_bytes > kMostBytes) wrong("an absurd quote");
+  const Memory model_memory(model_quote.total_bytes), session_memory(session_quote.total_bytes);
+  mote_model* model = nullptr;
+  mote_session* session = nullptr;
+  if (!fine(mote_model_open(engine(), &source, nullptr, model_memory.lent(), &model, &error), error)) return;
+  mote_model_info info{};
+  info.struct_bytes = sizeof info;
+  if (mote_model_get_info(model, &info, &error) != MOTE_OK) wrong(error.message);
+  if (mote_session_open(model, &options, session_memory.lent(), &session, &error) != MOTE_OK) wrong(error.message);
+  use(session, Cursor(calls), info.n_vocab);
+  mote_session_close(session, nullptr);
+  mote_model_close(model, nullptr);
+}
+
+}   // namespace
+}   // namespace mote::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  mote::fuzz::Cursor input({data, bytes});
+  const mote::fuzz::Input calls = input.take(input.byte() % 16);
+  const auto model = mote::fuzz::damaged_model(input);
+  const mote::fuzz::WorkBound bound(model.size(), 600, 2000000);
+  mote::fuzz::run(calls, model);
+  return 0;
+}
