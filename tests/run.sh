@@ -33,7 +33,10 @@ build() {
   folder=build/$3
   shift 3
   heading "building $folder"
-  need_catch2 "${CXX:-c++}" "$sanitizer"
+  case $folder in
+    */size | */fuzz) ;;   # no test program of theirs is Catch2's
+    *) need_catch2 "${CXX:-c++}" "$sanitizer" ;;
+  esac
   mkdir -p "$folder"
   cmake --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
     > "$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; die "$folder could not be configured"; }
@@ -70,6 +73,13 @@ else
   say "clang 19 is not to be had here: ${CXX:-c++} builds what clang would"
 fi
 build tsan thread tsan "$thread_folders"
+fuzz_folder=
+if [ $has_clang = yes ]; then
+  build fuzz address,undefined fuzz
+  fuzz_folder=../fuzz
+else
+  say "without clang the fuzz corpora are not run"
+fi
 CC=$first_cc CXX=$first_cxx
 # Builds that others choose: the smallest, and one backend with a few formats.
 build size '' size
@@ -77,6 +87,6 @@ build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4
 
 # One run over the test lists of all builds, so that one summary counts everything.
 mkdir -p build/all
-printf 'subdirs(../dev ../ci ../tsan ../size)\n' > build/all/CTestTestfile.cmake
+printf 'subdirs(../dev ../ci ../tsan ../size %s)\n' "$fuzz_folder" > build/all/CTestTestfile.cmake
 heading "running the tests"
 exec ctest --test-dir build/all --output-on-failure --no-tests=error --output-log build/all/ctest.log -j "$(nproc)" "$@"

@@ -34,6 +34,7 @@ tests     strace                have strace
 checks    clang-19              have clang++-19
 checks    libclang-rt-19-dev    have_clang_runtime
 checks    clang-format-19       have clang-format-19
+checks    llvm-19               have llvm-cov-19
 checks    shellcheck            have shellcheck
 npm       npm                   have npm
 '

@@ -52,6 +52,7 @@ void call(mote_session* session, uint8_t what, uint32_t n_vocab) {
   for (size_t i = 0; i < 32; ++i) ids[i] = static_cast<int32_t>((i * 7 + n) % n_vocab);
   size_t done = 0, reused = 0;
   mote_text text{};
+  text.struct_bytes = sizeof text;
   const float* logits = nullptr;
   switch (what >> 5) {
     case 0:
