@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 
 #include "core/format/format.h"
@@ -112,6 +113,96 @@ TEST_CASE("blocks whose scale is infinite or NaN give the golden values", "[form
     }
   }
   CHECK(compared >= 30);
+}
+
+// Blocks made field by field as blocks.h describes them, for the formats that the kept reference data has no finite
+// values of. d = 0.5, and dmin or m = -1.25 where there is one: all results are exact.
+constexpr uint8_t kHalf[2] = {0x00, 0x38}, kMin[2] = {0x00, 0xBD};
+
+void put(std::vector<uint8_t>& block, std::initializer_list<uint8_t> bytes) { block.insert(block.end(), bytes); }
+
+// Twelve bytes of eight scales and eight mins, as `k_scale_min` takes them apart.
+std::vector<uint8_t> packed_scales(const int (&scales)[8], const int (&mins)[8]) {
+  std::vector<uint8_t> bytes(12);
+  for (size_t s = 0; s < 4; ++s) {
+    bytes[s] = static_cast<uint8_t>(scales[s] | scales[s + 4] >> 4 << 6);
+    bytes[s + 4] = static_cast<uint8_t>(mins[s] | mins[s + 4] >> 4 << 6);
+    bytes[s + 8] = static_cast<uint8_t>((scales[s + 4] & 15) | (mins[s + 4] & 15) << 4);
+  }
+  return bytes;
+}
+
+void check_block(Format format, const std::vector<uint8_t>& block, const std::vector<float>& expected) {
+  if (!format_info(format).enabled) return;
+  INFO(format_info(format).name);
+  REQUIRE(block.size() == format_info(format).block_bytes);
+  std::string worst;
+  const size_t count = differing(dequantise(format, block, 1), expected, &worst);
+  INFO(worst);
+  CHECK(count == 0);
+}
+
+TEST_CASE("blocks of 32 made by hand give the values that their fields say", "[format]") {
+  constexpr int kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  std::vector<uint8_t> five_0(kHalf, kHalf + 2), iq4(kHalf, kHalf + 2);
+  std::vector<float> expected_0(32), expected_1(32), expected_iq4(32);
+  uint32_t high = 0;
+  std::vector<uint8_t> codes;
+  for (uint32_t i = 0; i < 32; ++i) {
+    const uint32_t code = (i * 7 + 3) % 32;
+    high |= code >> 4 << i;
+    expected_0[i] = 0.5f * (static_cast<float>(code) - 16);
+    expected_1[i] = 0.5f * static_cast<float>(code) - 1.25f;
+    expected_iq4[i] = 0.5f * static_cast<float>(kIq4[code & 15]);
+  }
+  for (uint32_t i = 0; i < 16; ++i)
+    codes.push_back(static_cast<uint8_t>(((i * 7 + 3) % 32 & 15) | ((i + 16) * 7 + 3) % 16 << 4));
+  std::vector<uint8_t> five_1 = five_0;
+  five_1.insert(five_1.end(), kMin, kMin + 2);
+  for (std::vector<uint8_t>* block : {&five_0, &five_1}) {
+    for (int byte = 0; byte < 4; ++byte) put(*block, {static_cast<uint8_t>(high >> 8 * byte)});
+    block->insert(block->end(), codes.begin(), codes.end());
+  }
+  iq4.insert(iq4.end(), codes.begin(), codes.end());
+  check_block(Format::q5_0, five_0, expected_0);
+  check_block(Format::q5_1, five_1, expected_1);
+  check_block(Format::iq4_nl, iq4, expected_iq4);
+}
+
+TEST_CASE("blocks of 256 made by hand give the values that their fields say", "[format]") {
+  std::vector<uint8_t> q2(84), q3(110), q5(176);
+  std::vector<float> expected_2(256), expected_3(256), expected_5(256);
+  int scales[8], mins[8];
+  for (int s = 0; s < 8; ++s) scales[s] = 7 * s + 9, mins[s] = 60 - 7 * s;
+  const std::vector<uint8_t> packed = packed_scales(scales, mins);
+  std::copy(packed.begin(), packed.end(), q5.begin() + 4);
+  for (uint8_t* at : {&q2[80], &q3[108], &q5[0]}) std::copy(kHalf, kHalf + 2, at);
+  for (uint8_t* at : {&q2[82], &q5[2]}) std::copy(kMin, kMin + 2, at);
+  for (size_t i = 0; i < 256; ++i) {
+    const size_t sub = i / 16, half = i / 128, two = i % 128 / 32, in_byte = half * 32 + i % 32;
+    const int code = static_cast<int>((i * 11 + i / 32 + 5) % 32);
+    // q2_k: scale sub, min 15 - sub
+    q2[sub] = static_cast<uint8_t>(sub | (15 - sub) << 4);
+    q2[16 + in_byte] |= static_cast<uint8_t>((code & 3) << 2 * two);
+    expected_2[i] =
+        0.5f * static_cast<float>(static_cast<int>(sub) * (code & 3)) + 1.25f * static_cast<float>(15 - sub);
+    // q3_k: scale 4 sub - 30
+    const int scale = static_cast<int>(4 * sub) + 2;
+    uint8_t& low = q3[96 + sub % 8];
+    low = static_cast<uint8_t>(sub < 8 ? (low & 0xF0) | (scale & 15) : (low & 0x0F) | (scale & 15) << 4);
+    if (i % 16 == 0) q3[96 + 8 + sub % 4] |= static_cast<uint8_t>(scale >> 4 << 2 * (sub / 4));
+    q3[32 + in_byte] |= static_cast<uint8_t>((code & 3) << 2 * two);
+    q3[i % 32] |= static_cast<uint8_t>((code >> 2 & 1) << (4 * half + two));
+    expected_3[i] = 0.5f * static_cast<float>((scale - 32) * ((code & 7) - 4));
+    // q5_k
+    const size_t eighth = i / 32;
+    q5[48 + eighth / 2 * 32 + i % 32] |= static_cast<uint8_t>((code & 15) << eighth % 2 * 4);
+    q5[16 + i % 32] |= static_cast<uint8_t>(code >> 4 << eighth);
+    expected_5[i] = 0.5f * static_cast<float>(scales[eighth] * code) + 1.25f * static_cast<float>(mins[eighth]);
+  }
+  check_block(Format::q2_k, q2, expected_2);
+  check_block(Format::q3_k, q3, expected_3);
+  check_block(Format::q5_k, q5, expected_5);
 }
 
 TEST_CASE("f32 rows come through unchanged from any address", "[format]") {

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/format/blocks.h"
 
@@ -26,11 +27,15 @@ TEST_CASE("the table has one row per format and the row sizes follow from it", "
 
 TEST_CASE("every format of this build is found by its number", "[format]") {
   for (size_t i = 0; i < format_table().size(); ++i) {
-    const Result<Format> found = format_from_number(format_table()[i].number, "x");
+    const Result<Format> found = format_from_number(format_table()[i].number, "output.weight");
     INFO(format_table()[i].name);
     CHECK(found.ok() == format_table()[i].enabled);
     if (found.ok()) CHECK(found.value() == static_cast<Format>(i));
-    if (!found.ok()) CHECK(found.status().message().find("left out of this build") != std::string_view::npos);
+    if (found.ok()) continue;
+    const std::string name(format_table()[i].name), message(found.status().message());
+    CHECK(message.starts_with("tensor output.weight is of type " + std::to_string(format_table()[i].number) + " (" +
+                              name + "), which was left out of this build; it reads "));
+    CHECK((message + ",").find(" " + name + ",") == std::string::npos);
   }
 }
 
@@ -41,9 +46,20 @@ TEST_CASE("a format that mote does not read is refused by name", "[format][error
   CHECK(message.starts_with(
       "tensor blk.0.ffn_up.weight is of type 16 (iq2_xxs), which mote does not read; it reads f32"));
   CHECK((format_table().size() > 16 || message.ends_with(", bf16, mxfp4") || !format_info(Format::mxfp4).enabled));
-  for (const uint32_t number : {4u, 5u, 9u, 15u, 24u, 26u, 28u, 34u, 40u}) {
-    CHECK(format_from_number(number, "x").status().message().find("(") != std::string_view::npos);
+  constexpr std::pair<uint32_t, std::string_view> kOthers[] = {
+      {4, "q4_2"},    {5, "q4_3"},        {9, "q8_1"},        {15, "q8_k"},       {16, "iq2_xxs"},
+      {17, "iq2_xs"}, {18, "iq3_xxs"},    {19, "iq1_s"},      {21, "iq3_s"},      {22, "iq2_s"},
+      {24, "i8"},     {25, "i16"},        {26, "i32"},        {27, "i64"},        {28, "f64"},
+      {29, "iq1_m"},  {31, "q4_0_4_4"},   {32, "q4_0_4_8"},   {33, "q4_0_8_8"},   {34, "tq1_0"},
+      {35, "tq2_0"},  {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}, {40, "nvfp4"}};
+  for (const auto& [number, name] : kOthers) {
+    CHECK(std::string(format_from_number(number, "x").status().message())
+              .starts_with("tensor x is of type " + std::to_string(number) + " (" + std::string(name) + "), which"));
   }
+  // However long the name, the list of what is read stands behind it, whole.
+  const std::string shown(format_from_number(16, std::string(100, 'x')).status().message());
+  CHECK(shown.starts_with("tensor " + std::string(64, 'x') + " is of type 16"));
+  CHECK(shown.substr(shown.rfind("f32")) == message.substr(message.rfind("f32")));
 }
 
 TEST_CASE("an unknown type number is refused with the number", "[format][error]") {

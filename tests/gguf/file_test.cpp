@@ -9,6 +9,7 @@
 #include "tests/gguf/exact.h"
 #include "tests/support/goldens.h"
 #include "tests/support/toy_model.h"
+#include "tests/support/zero_pages.h"
 
 namespace {
 
@@ -235,6 +236,21 @@ TEST_CASE("the golden models open", "[gguf][golden]") {
     }
   }
   CHECK((models > 0 || !goldens_are_full()));
+}
+
+TEST_CASE("metadata of over 1 GiB is refused, and no byte of the values is read for it", "[gguf][error]") {
+  for (const uint64_t count : {File::kMaxMetadataBytes - 100, File::kMaxMetadataBytes}) {
+    GgufBuilder model;
+    model.set_raw("big", 9, GgufBuilder::array_head(0, count));
+    const Bytes head = model.bytes();
+    const ZeroPages file(head, head.size() + count);
+    if (file.span().empty()) SKIP("no address space for 1 GiB");
+    const Status status = File::open(file.span()).status();
+    CHECK(status.message() == (count < File::kMaxMetadataBytes
+                                   ? std::string()
+                                   : "the metadata goes on beyond byte 1073741824 (big ends at " +
+                                         std::to_string(head.size() + count) + ")"));
+  }
 }
 
 TEST_CASE("a vocabulary of 262,144 pieces is walked in time that grows with its bytes", "[gguf]") {

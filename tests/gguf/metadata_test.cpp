@@ -89,6 +89,7 @@ TEST_CASE("what a getter refuses is named with what was found and what is allowe
   CHECK(says(file.get_unsigned("negative", 0, 9).status()) == "negative is -1, 0 to 9 is allowed");
   CHECK(says(file.get_unsigned("low", 0, 9).status()) == "low is -9223372036854775808, 0 to 9 is allowed");
   CHECK(says(file.get_unsigned("f32", 0, 99).status()) == "f32 is of type float32, an integer is expected");
+  CHECK(says(file.get_unsigned("f64", 0, 99).status()) == "f64 is of type float64, an integer is expected");
   CHECK(says(file.get_unsigned("true", 0, 1).status()) == "true is of type bool, an integer is expected");
   CHECK(says(file.get_unsigned("list", 0, 1).status()) == "list is an array of 3 int8, an integer is expected");
   CHECK(says(file.get_real("nan").status()) == "nan is nan, a finite number is expected");
@@ -99,6 +100,8 @@ TEST_CASE("what a getter refuses is named with what was found and what is allowe
   CHECK(says(file.get_string("u8").status()) == "u8 is of type uint8, a string is expected");
   CHECK(says(file.get_string("absent").status()) == "the file has no absent");
   CHECK(says(file.get_array("u8", Type::string).status()) == "u8 is of type uint8, an array of string is expected");
+  CHECK(says(file.get_array("text", Type::string).status()) ==
+        "text is of type string, an array of string is expected");
   CHECK(says(file.get_array("list", Type::string).status()) ==
         "list is an array of int8, an array of string is expected");
   CHECK(says(file.get_array("absent", Type::string).status()) == "the file has no absent");

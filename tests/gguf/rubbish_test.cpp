@@ -38,11 +38,26 @@ TEST_CASE("files that are something else are called by their name", "[gguf][erro
       {"PK\x03\x04\x14\0\0\0"sv,
        "the file is a zip archive (a PyTorch checkpoint is one too), not GGUF; unpack or convert it"},
       {"\x1f\x8b\x08\0"sv, "the file is compressed with gzip, not GGUF; unpack it first"},
+      {"\x28\xb5\x2f\xfd\x04"sv, "the file is compressed with zstd, not GGUF; unpack it first"},
+      {"\xfd\x37zXZ\0"sv, "the file is compressed with xz, not GGUF; unpack it first"},
+      {"BZh91AY"sv, "the file is compressed with bzip2, not GGUF; unpack it first"},
+      {"\x89HDF\r\n\x1a\n"sv, "the file is HDF5, not GGUF; convert it first"},
+      {"\177ELF\2\1\1"sv, "the file is a program or library (ELF), not a GGUF model"},
+      {"\x80\x02}q"sv, "the file is a Python pickle (an old PyTorch checkpoint), not GGUF; convert it first"},
+      {"<head><title>404"sv, "the file is a web page (it starts with <head), not a GGUF model; check the download"},
+      {"<!-- moved -->"sv, "the file is a web page (it starts with <!--), not a GGUF model; check the download"},
       {"\x40\0\0\0\0\0\0\0{\"__metadata__\":{}}"sv, "the file is safetensors, not GGUF; convert it first"},
+      {"\xff\xff\xff\xff\0\0\0\0{\"a\":1}"sv,   // a header of 4 GiB is no safetensors
+       "the file is no GGUF model: it starts with the bytes ff ff ff ff, not 47 47 55 46 (GGUF)"},
       {"{\"error\": \"not found\"}"sv, "the file is JSON text, not a GGUF model"},
       {"FUGG\0\0\0\3"sv, "the file is big-endian GGUF (it starts with FUGG); mote reads little-endian files"},
       {"tjgg\3\0\0\0"sv,
        "the file is in the GGML format of before GGUF (magic ggjt), which mote does not read; convert it"},
+      {"lmgg\1\0\0\0"sv,
+       "the file is in the GGML format of before GGUF (magic ggml), which mote does not read; convert it"},
+      {"fmgg\1\0\0\0"sv,
+       "the file is in the GGML format of before GGUF (magic ggmf), which mote does not read; convert it"},
+      {"algg\1\0\0\0"sv, "the file is a GGML adapter of before GGUF (magic ggla), which mote does not read"},
       {"\0\0\0\0\0\0\0\0"sv, "the file is no GGUF model: it starts with the bytes 00 00 00 00, not 47 47 55 46 (GGUF)"},
       {"GGUE\3\0\0\0"sv, "the file is no GGUF model: it starts with the bytes 47 47 55 45, not 47 47 55 46 (GGUF)"},
       {"GGUF"sv, "the file is cut short: its bytes end at 4, inside the version"},
@@ -52,6 +67,7 @@ TEST_CASE("files that are something else are called by their name", "[gguf][erro
        "the file is big-endian GGUF (version bytes 00 00 00 03); mote reads little-endian files"},
       {"GGUF\1\0\0\0\1\0\0\0\1\0\0\0"sv, "the file is GGUF version 1; mote reads versions 2 and 3"},
       {"GGUF\0\0\0\0"sv, "the file is GGUF version 0; mote reads versions 2 and 3"},
+      {"GGUF\0\0\0\x0a"sv, "the file is GGUF version 167772160; mote reads versions 2 and 3"},
       {"GGUF\4\0\0\0"sv, "the file is GGUF version 4; mote reads versions 2 and 3"},
       {"GGUF\xff\xff\xff\xff"sv, "the file is GGUF version 4294967295; mote reads versions 2 and 3"},
   };
@@ -97,6 +113,36 @@ TEST_CASE("absurd counts are refused before anything is walked", "[gguf][error]"
       {[](GgufBuilder& m) { m.n_tensors = 300; },
        "the file claims 300 tensors in " + bytes + " bytes; at most 16384 are read"},
   });
+}
+
+TEST_CASE("files of exactly the most entries, tensors and nested arrays open, and one more does not", "[gguf][error]") {
+  GgufBuilder model;
+  while (model.entries.size() < File::kMaxEntries)
+    model.set("k" + std::to_string(model.entries.size()), Type::uint8, uint8_t{1});
+  CHECK(refusal(model.bytes()) == "(it opened)");
+  model.set("more", Type::uint8, uint8_t{1});
+  CHECK(refusal(model.bytes()).starts_with("the file claims 1025 metadata entries in "));
+
+  GgufBuilder tensors = small_model();
+  tensors.parts.clear();
+  for (uint64_t i = 0; i < File::kMaxTensors; ++i)
+    tensors.add_tensor("t" + std::to_string(i), Format::f32, {1}, Bytes(4, 1));
+  CHECK(refusal(tensors.bytes()) == "(it opened)");
+  tensors.add_tensor("more", Format::f32, {1}, Bytes(4, 1));
+  CHECK(refusal(tensors.bytes()).starts_with("the file claims 16385 tensors in "));
+
+  for (const uint32_t depth : {8u, 9u}) {
+    Bytes nested;
+    for (uint32_t i = 1; i < depth; ++i) {
+      const Bytes head = GgufBuilder::array_head(9, 1);
+      nested.insert(nested.end(), head.begin(), head.end());
+    }
+    const Bytes innermost = GgufBuilder::array_head(0, 0);
+    nested.insert(nested.end(), innermost.begin(), innermost.end());
+    GgufBuilder deep = small_model();
+    deep.set_raw("deep", 9, nested);
+    CHECK(refusal(deep.bytes()) == (depth == 8 ? "(it opened)" : "deep nests more than 8 arrays"));
+  }
 }
 
 TEST_CASE("metadata that contradicts itself is refused with its key", "[gguf][error]") {

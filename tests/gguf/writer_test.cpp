@@ -170,18 +170,77 @@ TEST_CASE("a call out of turn or a number that does not fit is an error at the e
         "data comes too early: 0 of 0 entries and 0 of 1 tensors are written");
 }
 
+TEST_CASE("what the reader would refuse is not written", "[gguf][writer][error]") {
+  const Writer::Options one{.n_entries = 1};
+  CHECK(first_error({.n_entries = 1, .alignment = 4}, [](Writer&) {}) ==
+        "alignment 4 cannot be written, a power of two from 8 to 1048576 can");
+  CHECK(first_error({.n_entries = 1, .alignment = 1u << 21}, [](Writer&) {}) ==
+        "alignment 2097152 cannot be written, a power of two from 8 to 1048576 can");
+  CHECK(first_error({.n_entries = 1024, .alignment = 64}, [](Writer&) {}) ==   // its own entry is one too many
+        "1024 metadata entries and 0 tensors are more than the reader's 1024 and 16384");
+  CHECK(first_error({.n_tensors = 16385}, [](Writer&) {}) ==
+        "0 metadata entries and 16385 tensors are more than the reader's 1024 and 16384");
+  CHECK(first_error(one, [](Writer& w) { w.add_bool("", true); }) == "a metadata key is empty");
+  CHECK(first_error(one, [](Writer& w) { w.add_signed("a", Type::int8, 128); }) == "a cannot be 128 as int8");
+  CHECK(first_error(one, [](Writer& w) { w.add_signed("a", Type::uint8, 1); }) == "a cannot be 1 as uint8");
+  CHECK(first_error(one, [](Writer& w) { w.add_array("a", Type::string, nullptr, 1); }) ==
+        "a cannot be an array of 1 string");
+  CHECK(first_error(one, [](Writer& w) { w.add_array("a", Type::uint64, nullptr, uint64_t{1} << 62); }) ==
+        "a cannot be an array of 4611686018427387904 uint64");
+  CHECK(first_error(one, [](Writer& w) {
+          const uint8_t value[4] = {64};
+          w.add_entry({"general.alignment", Type::uint32, Type::uint32, 1, value, 4});
+        }) == "general.alignment is written by the writer itself");
+  CHECK(first_error({.n_entries = 1, .version = 1}, [](Writer& w) { w.add_unsigned("a", Type::uint8, 256); }) ==
+        "GGUF version 1 cannot be written, 2 and 3 can");   // the first error stays
+}
+
+TEST_CASE("tensors out of turn or of odd shapes are not written", "[gguf][writer][error]") {
+  const auto adding = [](std::string_view name, std::vector<std::vector<uint64_t>> tensors, Writer::Options options) {
+    Writer writer({}, options);
+    for (const std::vector<uint64_t>& dimensions : tensors) writer.add_tensor(name, Format::f32, dimensions);
+    if (writer.status().ok()) writer.add_data({});
+    return std::string(writer.finish().message());
+  };
+  CHECK(adding("t", {{1}}, {.n_entries = 1, .n_tensors = 1}) ==
+        "tensor t comes out of turn: 0 of 1 entries and 0 of 1 tensors are written");
+  CHECK(adding("t", {{1}, {1}}, {.n_tensors = 1}) ==
+        "tensor t comes out of turn: 0 of 0 entries and 1 of 1 tensors are written");
+  CHECK(adding("t", {{1}}, {.n_tensors = 2}) == "data comes too early: 0 of 0 entries and 1 of 2 tensors are written");
+  const uint64_t large = uint64_t{1} << 32;
+  for (const std::vector<uint64_t>& odd : {std::vector<uint64_t>{},
+                                           {1, 1, 1, 1, 1},
+                                           {0},
+                                           {3, 0},
+                                           {large, large},
+                                           {uint64_t{1} << 58},
+                                           {uint64_t{1} << 63}})
+    CHECK(adding("t", {odd}, {.n_tensors = 1}) == "tensor t cannot be written: its name or dimensions do not fit f32");
+  CHECK(adding("", {{1}}, {.n_tensors = 1}) == "tensor  cannot be written: its name or dimensions do not fit f32");
+  const std::vector<uint64_t> half = {uint64_t{1} << 57};   // 2^59 bytes
+  CHECK(adding("t", {half, half, {1}}, {.n_tensors = 3}) ==
+        "tensor t cannot be written: its name or dimensions do not fit f32");
+}
+
 TEST_CASE("a sink that fails is reported with the place and not called again", "[gguf][writer][error]") {
   struct Full {
     int calls = 0;
-    static bool write(void* user, const void*, size_t) { return ++static_cast<Full*>(user)->calls < 4; }
-  } full;
-  Writer writer({&full, Full::write}, {.n_entries = 2});
-  writer.add_bool("a", true);
-  writer.add_bool("b", true);
-  const Status status = writer.finish();
-  CHECK(status.code() == Code::io);
-  CHECK(status.message() == "writing failed at byte 16");
-  CHECK(full.calls == 4);
+    int last = 0;
+    static bool write(void* user, const void*, size_t) {
+      auto* full = static_cast<Full*>(user);
+      return ++full->calls < full->last;
+    }
+  };
+  for (int last = 1; last <= 12; ++last) {
+    Full full{0, last};
+    Writer writer({&full, Full::write}, {.n_entries = 2});
+    writer.add_bool("a", true);
+    writer.add_bool("b", true);
+    const Status status = writer.finish();
+    CHECK(status.code() == Code::io);
+    if (last == 4) CHECK(status.message() == "writing failed at byte 16");
+    CHECK(full.calls == last);
+  }
 }
 
 }   // namespace

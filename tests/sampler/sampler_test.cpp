@@ -59,6 +59,10 @@ TEST_CASE("parameters out of range are refused with the stage, the value and the
       {{K::top_p, 0, -0.01}, "sampler stage 1: top_p is -0.01, allowed is 0 to 1"},
       {{K::top_p, 0, nan}, "sampler stage 1: top_p is nan, allowed is 0 to 1"},
       {{K::min_p, 0, 2}, "sampler stage 1: min_p is 2, allowed is 0 to 1"},
+      {{K::min_p, 0, -0.1}, "sampler stage 1: min_p is -0.1, allowed is 0 to 1"},
+      {{K::typical_p, 0, 1.5}, "sampler stage 1: typical_p is 1.5, allowed is above 0, up to 1"},
+      {{K::epsilon, 0, -1}, "sampler stage 1: epsilon is -1, allowed is 0 to below 1"},
+      {{K::eta, 0, 1}, "sampler stage 1: eta is 1, allowed is 0 to below 1"},
       {{K::typical_p, 0, 0}, "sampler stage 1: typical_p is 0, allowed is above 0, up to 1"},
       {{K::epsilon, 0, 1}, "sampler stage 1: epsilon is 1, allowed is 0 to below 1"},
       {{K::eta, 0, -1}, "sampler stage 1: eta is -1, allowed is 0 to below 1"},
@@ -231,6 +235,25 @@ TEST_CASE("fewer candidates can be asked for than there are", "[sampler]") {
   CHECK(same_bits(all, few));
   all.resize(1);
   CHECK(same_bits(all, one));
+}
+
+TEST_CASE("of equal candidates as many are told as there is room behind the better ones", "[sampler]") {
+  OwnSampler sampler({7, 0});
+  REQUIRE(sampler->apply(std::vector<float>{1, 1, 1, 1, 1, 1, 3}, {}, 0).ok());
+  Candidate two[2];
+  REQUIRE(sampler->candidates(two) == 2);
+  CHECK(two[0].token == 6);
+  CHECK(two[1].token == 0);
+}
+
+TEST_CASE("a temperature too small for double leaves the largest score alone", "[sampler]") {
+  OwnSampler sampler({7, 0});
+  REQUIRE(sampler->set(std::vector<SamplerStage>{{K::temperature, 0, 1e-310}}, {}).ok());
+  REQUIRE(sampler->apply(std::vector<float>{1, 2, 3, 1, 2, 2.5f, 0}, {}, 0).ok());
+  Candidate one[1];
+  REQUIRE(sampler->candidates(one) == 1);
+  CHECK(one[0].token == 2);
+  CHECK(one[0].probability == 1.0);
 }
 
 TEST_CASE("a draw depends on logits, history, seed and position alone, and follows the probabilities",

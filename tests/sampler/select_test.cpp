@@ -114,4 +114,15 @@ TEST_CASE("the selection looks at each element a bounded number of times, whatev
   }
 }
 
+TEST_CASE("the two zeros are one key", "[sampler][select]") {
+  std::vector<double> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back(i % 2 == 0 ? 0.0 : -0.0);
+  keys.push_back(1e-300), keys.push_back(1.0);
+  const Crossing crossing = find_crossing(
+      static_cast<uint32_t>(keys.size()), 50.0, Passes::at_or_above, [&](uint32_t i) { return keys[i]; },
+      [](uint32_t) { return 1.0; });
+  CHECK(crossing.key == 0.0);
+  CHECK(crossing.rank == 49);
+}
+
 }   // namespace

@@ -231,6 +231,13 @@ TEST_CASE("text held back when the answer ends is let go, or cut at a stop strin
   CHECK(matcher->stop_index() == 0);
 }
 
+TEST_CASE("a stop string that begins again inside itself is not found too early", "[sampler][stop]") {
+  for (const auto& [stop, text] : {std::pair<const char*, const char*>{"aabc", "aababc"}, {"abcabd", "abcababd"}}) {
+    OwnMatcher matcher(std::vector<std::string>{stop});
+    CHECK_FALSE(matcher->feed(text).stopped);
+  }
+}
+
 TEST_CASE("bytes of any value are matched", "[sampler][stop]") {
   OwnMatcher matcher(std::vector<std::string>{std::string("\0\xff", 2)});
   CHECK(matcher->feed(std::string_view("a\xff\0", 3)).fresh == "a\xff");

@@ -99,6 +99,9 @@ TEST_CASE("A bare ChatML says no system message of its own", "[tokenizer][unit]"
   CHECK(rendered(format_named("chatml"), {{"user", " a "}, {"assistant", "b"}}, false) ==
         "<|im_start|>user\n a <|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n");
   CHECK(rendered(format_named("chatml"), {}, true) == "<|im_start|>assistant\n");
+  ChatFormat format = format_named("chatml");
+  format.default_system = "S";   // said before messages, not by itself
+  CHECK(rendered(format, {}, true) == "<|im_start|>assistant\n");
 }
 
 TEST_CASE("Llama 3.1's header tells knowledge and date, whoever sets the system message", "[tokenizer][unit]") {
@@ -199,6 +202,16 @@ TEST_CASE("A template that says anything else is refused, with what to do instea
       "x " + plain,
       plain + "x",
       plain.substr(0, plain.size() - 1),
+      plain.substr(0, plain.size() - 2),
+      plain.substr(0, plain.find("{% if add_generation_prompt")),
+      "\n",
+      with("'<|im_start|>assistant", "'<|im_start|>assistent"),
+      with("{% for message", "x% for message"),
+      with("{{'<|im_start|>'", "{#'<|im_start|>'"),
+      with("messages %}{{", "messages %} {{"),
+      with("messages %}{{", "messages %}\n  {{"),
+      with("{% endfor %}{% if", "{% endfor %}\n\n{% if"),
+      with("{% endfor %}{% if", "{% endfor %} \n{% if"),
       with("'<|im_end|>' + '\\n'", "'<|im_end|>'"),
       with("message['content']", "message['content'] | trim"),
       with("message['content']", "'message[content]'"),
@@ -217,6 +230,8 @@ TEST_CASE("A template that says anything else is refused, with what to do instea
     CHECK(format.status().code() == Code::unsupported);
     CHECK(format.status().message().find("name a chat format (chatml, llama3, llama3.1)") != std::string_view::npos);
     CHECK(format.status().message().find("--") == std::string_view::npos);   // flags are the program's
+    const bool missing = format.status().message().starts_with("the model has no chat template");
+    CHECK(missing == text.empty());
   }
 }
 

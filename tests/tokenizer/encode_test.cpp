@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/tokenizer/pre_tokenizer.h"
+#include "tests/support/zero_pages.h"
 #include "tests/tokenizer/toy_tokenizer.h"
 
 namespace mote::test {
@@ -51,6 +52,7 @@ std::string random_letters(std::mt19937& random, size_t length) {
 
 TEST_CASE("Words part where the reference's expressions part them", "[tokenizer][unit]") {
   CHECK(words("gpt-2", "it's  a\n\n 12x'LL") == Words{"it", "'s", " ", " a", "\n\n", " 12", "x", "'", "LL"});
+  CHECK(words("gpt-2", "he'll've") == Words{"he", "'ll", "'ve"});
   CHECK(words("gpt-2", "a \t") == Words{"a", " \t"});
   CHECK(words("gpt-2", " ' 's'") == Words{" '", " '", "s", "'"});
   CHECK(words("smollm", "a  42b") == Words{"a", "  ", "4", "2", "b"});
@@ -60,7 +62,9 @@ TEST_CASE("Words part where the reference's expressions part them", "[tokenizer]
   CHECK(words("llama-bpe", " \n \n x\t\ty") == Words{" \n \n", " x", "\t", "\ty"});
   CHECK(words("qwen2", "12 !?\n") == Words{"1", "2", " !?\n"});
   CHECK(words("qwen2", "\n\n") == Words{"\n\n"});
-  CHECK(find_pre_tokenizer("no such") == nullptr);
+  CHECK(words("llama-bpe", "\nab") == Words{"\n", "ab"});
+  for (const char* name : {"no such", "", "gpt", "gpt-2 ", "llama", "Qwen2"})
+    CHECK(find_pre_tokenizer(name) == nullptr);
 }
 
 TEST_CASE("Words of every pre-tokeniser follow each other without gaps, whatever the text", "[tokenizer][unit]") {
@@ -175,6 +179,99 @@ TEST_CASE("Bytes and characters without a piece become byte pieces, or one unkno
   for (int b = 0; b < 256; ++b) tokens.push_back(b == 'x' ? "xx" : alphabet(static_cast<unsigned char>(b)));
   lacking.set_strings("tokenizer.ggml.tokens", tokens);
   CHECK(encode(*OpenTokenizer(lacking), "axb") == Ids{'a', 'b'});
+  lacking.set_u32("tokenizer.ggml.unknown_token_id", 'u');   // byte-level has no use for it, as in the reference
+  CHECK(encode(*OpenTokenizer(lacking), "axb") == Ids{'a', 'b'});
+}
+
+TEST_CASE("A score of -0 is as good as one of 0", "[tokenizer][unit]") {
+  GgufBuilder builder = toy_sentencepiece({"a", "b", "c", "ab", "bc"});   // 259 and up
+  builder.set_bool("tokenizer.ggml.add_space_prefix", false);
+  std::vector<float> scores(264, -1.0f);
+  scores[262] = -0.0f, scores[263] = 0.0f;
+  builder.set_array("tokenizer.ggml.scores", Type::float32, scores);
+  CHECK(encode(*OpenTokenizer(builder), "abc") == Ids{262, 261});
+}
+
+TEST_CASE("Whatever wants scratch says so when it gets too little, and writes nothing beyond it", "[tokenizer][unit]") {
+  struct Case {
+    OpenTokenizer tokenizer;
+    std::string text;
+  };
+  std::vector<Case> cases;
+  cases.push_back({OpenTokenizer(toy_byte_level({})), "\xFF"});                      // a text of its own
+  cases.push_back({OpenTokenizer(toy_byte_level({})), std::string(1000, 'x')});      // merging
+  cases.push_back({OpenTokenizer(toy_byte_level({.pre = "qwen2"})), "e\xCC\x81"});   // normalising
+  cases.push_back({OpenTokenizer(toy_sentencepiece({"a"})), "a"});                   // the blank before the text
+  cases.push_back({OpenTokenizer(toy_sentencepiece({"a"})), std::string(1000, 'a')});
+  for (const Case& one : cases) {
+    INFO(one.text);
+    const auto needed = static_cast<size_t>(one.tokenizer->scratch_bytes(std::string_view(one.text)));
+    std::vector<std::byte> memory(needed + 64, std::byte{0xA5});
+    CHECK(one.tokenizer->encode(TextPart{one.text}, false, {}, {}).status().code() == Code::buffer_too_small);
+    size_t wrong = 0;
+    for (size_t given = 0; given <= needed; given += given < 64 || given + 64 > needed ? 1 : 61) {
+      std::fill(memory.begin(), memory.end(), std::byte{0xA5});
+      const Status status =
+          one.tokenizer->encode(TextPart{one.text}, false, {}, std::span(memory).first(given)).status();
+      wrong += !status.ok() && status.code() != Code::buffer_too_small;
+      wrong += given == needed && !status.ok();
+      wrong += std::any_of(memory.begin() + static_cast<ptrdiff_t>(given), memory.end(),
+                           [](std::byte b) { return b != std::byte{0xA5}; });
+      if (status.ok()) continue;
+      // What the sentence asks for is enough, wherever it lies, for texts that want only one thing.
+      if (one.text.size() < 1000 || one.text[0] == 'a') continue;
+      const size_t asked = std::stoul(status.c_str() + std::string_view("tokenising this text needs ").size());
+      std::vector<std::byte> again(asked + 1);
+      wrong += !one.tokenizer->encode(TextPart{one.text}, false, {}, std::span(again).subspan(1)).ok();
+    }
+    CHECK(wrong == 0);
+  }
+  const OpenTokenizer chatting(toy_byte_level({}));
+  const ChatMessage message{"user", "a"};
+  CHECK(chatting->chat_tokens(*find_chat_format("chatml").value(), std::span(&message, 1), true, {}, {}, {})
+            .status()
+            .code() == Code::buffer_too_small);
+}
+
+TEST_CASE("Scratch serves one word after the other", "[tokenizer][unit]") {
+  const OpenTokenizer tokenizer(toy_byte_level({}));
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += std::string(1000, 'x') + " ";
+  std::vector<std::byte> scratch(BytePairs::scratch_bytes(1001) + 64);
+  CHECK(tokenizer->encode(TextPart{text}, false, {}, scratch).value().n_tokens == text.size());
+}
+
+TEST_CASE("A character that grows to three under NFC has room", "[tokenizer][unit]") {
+  const OpenTokenizer tokenizer(toy_byte_level({.pre = "qwen2", .merges = {{"\xF0", "\x9D"}}}));
+  for (const int word : {100, 500}) {   // merged in scratch memory, behind the composed text
+    std::string text, expected;
+    for (int i = 0; i < 500; ++i) {
+      if (i % word == 0) text += " ", expected += " ";
+      text += "\xF0\x9D\x87\x80";   // U+1D1C0
+      expected += "\xF0\x9D\x86\xBA\xF0\x9D\x85\xA5\xF0\x9D\x85\xAF";
+    }
+    std::vector<std::byte> scratch(static_cast<size_t>(tokenizer->scratch_bytes(std::string_view(text))));
+    Ids ids(expected.size());
+    const Result<Encoded> encoded = tokenizer->encode(TextPart{text}, false, ids, scratch);
+    REQUIRE(encoded.status().message() == "");
+    CHECK(encoded.value().n_tokens == expected.size() - 1500);
+    ids.resize(static_cast<size_t>(encoded.value().n_tokens));
+    CHECK(detokenize(*tokenizer, ids) == expected);
+  }
+}
+
+TEST_CASE("A text beyond 256 MiB is refused, also when it only grows beyond", "[tokenizer][unit]") {
+  const OpenTokenizer tokenizer(toy_byte_level({}));
+  const ZeroPages pages({}, (uint64_t{1} << 28) + 1);
+  if (pages.span().empty()) SKIP("no address space for 256 MiB");
+  const std::string_view zeros(reinterpret_cast<const char*>(pages.span().data()), pages.span().size());
+  const Status large = tokenizer->encode(TextPart{zeros}, false, {}, {}).status();
+  CHECK(large.code() == Code::invalid_argument);
+  CHECK(large.message() == "the text has over 268435456 bytes");
+  const std::string bad(1 << 20, '\xFF');
+  const std::vector<TextPart> parts(86, TextPart{bad});   // 86 MiB, 258 MiB of U+FFFD
+  CHECK(tokenizer->encode(parts, false, {}, {}).status().message() ==
+        "the text has 270532608 bytes after bad UTF-8 is replaced, at most 268435456 are allowed");
 }
 
 TEST_CASE("Ids beyond the output are counted and not written; too little scratch says how much is wanted",

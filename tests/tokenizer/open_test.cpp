@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/support/zero_pages.h"
 #include "tests/tokenizer/toy_tokenizer.h"
 
 namespace mote::test {
@@ -143,6 +144,7 @@ TEST_CASE("Byte-level metadata that contradicts itself is refused in one sentenc
           {"merge with one side", with_merges({"a "}), "merge 0 is a , expected two pieces"},
           {"merge of a blank", with_merges({" "}), "merge 0 is  , expected two pieces"},
           {"merge of unknown pieces", with_merges({"a b", "zz a"}), "merge 1 names zz, which is not a piece"},
+          {"merge of an unknown right piece", with_merges({"a zz"}), "merge 0 names zz, which is not a piece"},
           {"merge to an unknown piece", with_merges({"x y"}), "merge 0 is x y, and what it makes is not a piece"},
           {"bos outside", [](GgufBuilder& b) { b.set_u32(key("bos_token_id"), 259); },
            "tokenizer.ggml.bos_token_id is 259, 0 to 258 is allowed"},
@@ -186,6 +188,9 @@ TEST_CASE("SentencePiece metadata that contradicts itself is refused in one sent
           {"<0x cut short", with_byte_piece("<0x"), "byte piece 3 is <0x, expected <0x00> to <0xFF>"},
           {"no hex", with_byte_piece("<0xZ1>"), "byte piece 3 is <0xZ1>"},
           {"not closed", with_byte_piece("<0x411"), "byte piece 3 is <0x411"},
+          {"too long", with_byte_piece("<0x41>x"), "byte piece 3 is <0x41>x"},
+          {"not opened", with_byte_piece("x0x41>"), "byte piece 3 is x0x41>"},
+          {"no hex at the end", with_byte_piece("<0x4Z>"), "byte piece 3 is <0x4Z>"},
           {"one byte piece", with_byte_piece("<0x41>"), "has 1 byte pieces, allowed are none or all 256"},
           {"one byte twice",
            [](GgufBuilder& b) {
@@ -239,6 +244,18 @@ TEST_CASE("Odd metadata that is no contradiction opens, and texts can be tokenis
          b.set_array(key("token_type"), Type::int32, std::vector<int32_t>(259, 5)), b.set_strings(key("merges"), {});
        }},
       {"bos of another width", [](GgufBuilder& b) { b.set(key("bos_token_id"), Type::int64, int64_t{258}); }},
+      {"a piece of 4096 bytes",
+       [](GgufBuilder& b) {
+         std::vector<std::string> tokens = tokens_of(small_toy());
+         tokens[3] = std::string(4096, 'x');
+         b.set_strings(key("tokens"), tokens);
+       }},
+      {"a merge whose left piece is a blank",
+       [](GgufBuilder& b) {
+         std::vector<std::string> tokens = tokens_of(small_toy());
+         tokens[3] = " ", tokens[4] = " x";
+         b.set_strings(key("tokens"), tokens), b.set_strings(key("merges"), {"a b", "  x"});
+       }},
       {"an empty template", [](GgufBuilder& b) { b.set_string("tokenizer.chat_template", ""); }},
       {"bad UTF-8 in pieces",
        [](GgufBuilder& b) {
@@ -280,6 +297,47 @@ TEST_CASE("Pieces and merges built to collide are refused in bounded time", "[to
   const Status status = OpenTokenizer(builder).status();
   CHECK(status.code() == Code::bad_model);
   CHECK(status.message().find("collides with over 512 others") != std::string_view::npos);
+
+  // The same with pairs of ids: 700 merges of 1,000 pieces, whose table has 2,048 places.
+  const auto hash = [](uint32_t left, uint32_t right) {
+    uint64_t x = (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return x ^ x >> 29;
+  };
+  std::vector<std::string> pieces, merges;
+  for (int i = 0; i < 1000; ++i) pieces.push_back("p" + std::to_string(i) + "q");
+  for (uint32_t left = 0; left < 1000; ++left)
+    for (uint32_t right = 0; right < 1000 && merges.size() < 700; ++right) {
+      if (hash(left, right) >> 53 > 1) continue;
+      merges.push_back(pieces[left] + " " + pieces[right]);
+      pieces.push_back(pieces[left] + pieces[right]);
+    }
+  REQUIRE(merges.size() == 700);
+  GgufBuilder pairs = toy_byte_level({});
+  pairs.set_strings(key("tokens"), pieces);
+  pairs.set_array(key("token_type"), Type::int32, std::vector<int32_t>(pieces.size(), 1));
+  pairs.set_strings(key("merges"), merges);
+  const Status refused = OpenTokenizer(pairs).status();
+  CHECK(refused.code() == Code::bad_model);
+  CHECK(refused.message().find("collides with over 512 others") != std::string_view::npos);
+}
+
+TEST_CASE("Over 16,777,214 pieces or merges are refused before any is looked up", "[tokenizer][hostile]") {
+  constexpr uint64_t kTooMany = SlotTable::kMaxCount + 1;
+  for (const char* name : {"tokens", "merges"}) {
+    GgufBuilder builder = toy_byte_level(small_toy());
+    builder.remove(key(name));
+    builder.set_raw(key(name), 9, GgufBuilder::array_head(8, kTooMany));   // empty strings: eight zeros each
+    const std::vector<uint8_t> head = builder.bytes();
+    const ZeroPages pages(head, head.size() + 8 * kTooMany);
+    if (pages.span().empty()) SKIP("no address space for 128 MiB");
+    const Result<gguf::File> file = gguf::File::open(pages.span());
+    REQUIRE(file.status().message() == "");
+    Arena arena;
+    const Status status = Tokenizer::create(file.value(), arena).status();
+    CHECK(status.code() == Code::bad_model);
+    CHECK(status.message().starts_with(key(name) + " has 16777215 "));
+  }
 }
 
 TEST_CASE("Every cut of a vocabulary's file is a status", "[tokenizer][hostile]") {

@@ -45,6 +45,34 @@ TEST_CASE("SentencePiece finds user-defined pieces with either spelling of a bla
   CHECK(detokenize(*tokenizer, {259, 260}) == "  x y");
 }
 
+TEST_CASE("User-defined pieces are whole: they do not part a text, merge, or begin inside of a blank",
+          "[tokenizer][unit]") {
+  // 259 xy, 260 half of U+2581; 261 the blank, 262 a, 263 xya
+  const OpenTokenizer tokenizer(toy_sentencepiece({"\xE2\x96\x81", "a", "xya"}, {"xy", "\xE2\x96"}));
+  REQUIRE(tokenizer.status().ok());
+  for (const bool parse : {false, true}) {
+    CHECK(encode(*tokenizer, "axya", false, parse) == Ids{261, 262, 259, 262});   // one blank before all of it
+    CHECK(encode(*tokenizer, "a a", false, parse) == Ids{261, 262, 261, 262});
+  }
+}
+
+TEST_CASE("Ordinary text never becomes a control token, however it is spelled", "[tokenizer][unit]") {
+  ToyPairs toy = chat_toy("llama-bpe");   // whole words first
+  toy.control = {"end"};
+  toy.user_defined = {};
+  CHECK(encode(*OpenTokenizer(toy_byte_level(toy)), "end") == Ids{'e', 'n', 'd'});
+
+  GgufBuilder lacking = toy_byte_level({});   // the piece of a byte is a control token
+  std::vector<int32_t> types(256, 1);
+  types['x'] = 3;
+  lacking.set_array("tokenizer.ggml.token_type", Type::int32, types);
+  CHECK(encode(*OpenTokenizer(lacking), "axb") == Ids{'a', 'b'});
+
+  GgufBuilder pieces = toy_sentencepiece({"<", "s", ">", "<s"});   // 262 <s, and <s> is a control token
+  pieces.set_bool("tokenizer.ggml.add_space_prefix", false);
+  CHECK(encode(*OpenTokenizer(pieces), "<s>") == Ids{262, 261});
+}
+
 TEST_CASE("A part that may not be parsed keeps its control texts, and none forms over a border", "[tokenizer][unit]") {
   const OpenTokenizer tokenizer(toy_byte_level(chat_toy()));
   const auto encoded = [&](std::vector<TextPart> parts) {
@@ -165,12 +193,54 @@ TEST_CASE("End tokens are the metadata's and the control pieces with known texts
     if (tokenizer->is_end(id)) asked.push_back(id);
   CHECK(ends == Ids{259, 260, 261, 262});
   CHECK(asked == ends);
+
+  GgufBuilder ordinary = toy_byte_level(chat_toy());   // the metadata may name any piece
+  ordinary.set_u32("tokenizer.ggml.eot_token_id", 'a');
+  CHECK(OpenTokenizer(ordinary)->is_end('a'));
+}
+
+TEST_CASE("Every known text of an end token is one when it is a control piece", "[tokenizer][unit]") {
+  for (const char* text : {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "<|end|>",
+                           "<|return|>", "<|eot|>", "<end_of_turn>", "<eos>", "</s>", "<|END_OF_TURN_TOKEN|>"}) {
+    INFO(text);
+    CHECK(OpenTokenizer(toy_byte_level({.control = {text}}))->is_end(256));
+  }
 }
 
 TEST_CASE("Control pieces show their text only when asked", "[tokenizer][unit]") {
   const OpenTokenizer tokenizer(toy_byte_level(chat_toy()));
   CHECK(detokenize(*tokenizer, {'a', 257, 'b', 260}, true) == "a<|im_end|>b<tool>");
   CHECK(detokenize(*tokenizer, {'a', 257, 'b', 260}, false) == "ab<tool>");
+}
+
+TEST_CASE("Pieces that are no spelled bytes show their own text", "[tokenizer][unit]") {
+  ToyPairs toy;
+  toy.user_defined = {"\xC4\xA0x"};   // the alphabet's blank, but user-defined
+  GgufBuilder builder = toy_byte_level(toy);
+  std::vector<std::string> tokens;
+  for (int b = 0; b < 256; ++b) tokens.push_back(alphabet(static_cast<unsigned char>(b)));
+  tokens[3] = "\xE6\x97\xA5", tokens[4] = "\xF4\x8F\xBF\xBF";   // beyond the alphabet
+  tokens.push_back("\xC4\xA0x");
+  builder.set_strings("tokenizer.ggml.tokens", tokens);
+  const OpenTokenizer tokenizer(builder);
+  REQUIRE(tokenizer.status().ok());
+  CHECK(detokenize(*tokenizer, {3, 4, 256}) == "\xE6\x97\xA5\xF4\x8F\xBF\xBF\xC4\xA0x");
+}
+
+TEST_CASE("SentencePiece shows byte pieces in either case, and drops a first blank alone", "[tokenizer][unit]") {
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  for (int byte = 0; byte < 256; ++byte) {
+    constexpr char kHex[] = "0123456789abcdef";
+    tokens.push_back(std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">");
+  }
+  tokens.insert(tokens.end(), {"\xE2\x96\x81", "a"});
+  GgufBuilder builder = toy_sentencepiece({"\xE2\x96\x81", "a"});
+  builder.set_strings("tokenizer.ggml.tokens", tokens);
+  const OpenTokenizer tokenizer(builder);
+  REQUIRE(tokenizer.status().ok());
+  CHECK(detokenize(*tokenizer, {260, 3 + 0xAB, 3 + 0xEF}) == "a\xAB\xEF");
+  CHECK(detokenize(*tokenizer, {259, 260, 259}) == "a ");
+  CHECK(detokenize(*tokenizer, {259, 259, 260}) == " a");
 }
 
 TEST_CASE("No merge makes a control token", "[tokenizer][unit]") {

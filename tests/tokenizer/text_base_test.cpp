@@ -45,6 +45,8 @@ TEST_CASE("Bad UTF-8 is one replacement for each maximal bad part", "[base][unit
   CHECK(replaced("\xE0\x80\xAF") == marks(3));
   CHECK(replaced("\xED\xA0\x80") == marks(3));       // a surrogate
   CHECK(replaced("\xF4\x90\x80\x80") == marks(4));   // beyond U+10FFFF
+  CHECK(replaced("\xF0\x80\x80\x80") == marks(4));   // overlong
+  CHECK(replaced("\xF5\x80\x80\x80") == marks(4));   // never the first of four
   CHECK(replaced("\xF0\x9F\x98") == marks(1));       // cut off
   CHECK(replaced("a\xE2\x82z") == "a" + marks(1) + "z");
   CHECK(replaced("\x80\xBF\xFE\xFF") == marks(4));

@@ -1,6 +1,7 @@
 #include "core/tokenizer/text_stream.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,17 @@ TEST_CASE("An unfinished character becomes one replacement at the end, and the s
   CHECK(std::string(out, stream.flush(out)) == kReplacementBytes);
   CHECK(stream.held_bytes() == 0);
   CHECK(std::string(out, stream.push("c", out)) == "c");
+}
+
+TEST_CASE("Too little room cuts the text, and nothing is written beyond it", "[tokenizer][unit]") {
+  TextStream stream;
+  char out[8] = {'#', '#', '#', '#', '#', '#', '#', '#'};
+  CHECK(stream.push("abcdef", std::span(out, 2)) == 2);
+  CHECK(std::string(out, 3) == "ab#");
+  CHECK(stream.push("\xF0\x9F", out) == 0);
+  CHECK(stream.flush(std::span(out, 2)) == 0);
+  CHECK(std::string(out, 3) == "ab#");
+  CHECK(stream.held_bytes() == 0);
 }
 
 }   // namespace mote::test

@@ -51,7 +51,8 @@ TEST_CASE("NFC composes, orders marks and leaves excluded characters apart", "[t
   CHECK(nfc(utf8({'A', 0x30A, 0x301})) == utf8({0x1FA}));
   CHECK(nfc(utf8({'a', 0x301, 0x323})) == utf8({0x1EA1, 0x301}));   // below comes before above
   CHECK(nfc(utf8({'a', 0x301, 0x300})) == utf8({0xE1, 0x300}));
-  CHECK(nfc(utf8({0x1112, 0x1161, 0x11AB})) == utf8({0xD55C}));   // Hangul
+  CHECK(nfc(utf8({'a', 0x30D, 0x301})) == utf8({'a', 0x30D, 0x301}));   // a mark of the same class is in between
+  CHECK(nfc(utf8({0x1112, 0x1161, 0x11AB})) == utf8({0xD55C}));         // Hangul
   CHECK(nfc(utf8({0xD558, 0x11AB})) == utf8({0xD55C}));
   CHECK(nfc(utf8({0x0958})) == utf8({0x915, 0x93C}));     // excluded from composition
   CHECK(nfc(utf8({0x09C7, 0x09BE})) == utf8({0x09CB}));   // two starters
