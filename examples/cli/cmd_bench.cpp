@@ -139,7 +139,7 @@ BenchModel describe(const Options& options, const Opened& opened) {
   model.n_threads = mote_engine_threads(opened.engine.get());
   model.n_batch = options.batch;
   const bool f32 = session_options_of(options.common, MOTE_KV_F16).kv_type == MOTE_KV_F32;
-  model.instruction_set = options.common.instruction_set;
+  model.instruction_set = instruction_set_of(options.common);
   model.kv_type = f32 ? "f32" : "f16";
   return model;
 }

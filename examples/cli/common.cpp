@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "examples/cli/numbers.h"
@@ -31,12 +32,10 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--kv-type", options.kv_type, "How keys and values are kept")
       ->check(CLI::IsMember({"f16", "f32"}));
   command
-      .add_option(
-          "--instruction-set", options.instruction_set,
-          "auto: all that the processor has; baseline: what every processor of its kind has. The same bits, slower")
-      ->envname("MOTE_CPU_ISA")
-      ->check(CLI::IsMember({"auto", "baseline"}))
-      ->capture_default_str();
+      .add_option("--instruction-set", options.instruction_set,
+                  "auto: all that the processor has; baseline: what every one of its kind has, the same bits slower. "
+                  "Without it, MOTE_CPU_ISA of the environment, then auto")
+      ->check(CLI::IsMember({"auto", "baseline"}));
   command.add_flag("--verbose", options.verbose, "Tell what happens, on standard error");
 }
 
@@ -55,12 +54,21 @@ mote_model_info info_of(const mote_model* model) {
   return info;
 }
 
+const char* instruction_set_of(const CommonOptions& options) {
+  if (!options.instruction_set.empty()) return options.instruction_set.c_str();
+  const char* wanted = std::getenv("MOTE_CPU_ISA");
+  if (wanted == nullptr || *wanted == 0) return "auto";
+  if (std::string_view(wanted) != "auto" && std::string_view(wanted) != "baseline")
+    throw Failure{kWrongUsage, std::string("MOTE_CPU_ISA is ") + wanted + "; it must be auto or baseline"};
+  return wanted;
+}
+
 mote_engine_options engine_options_of(const CommonOptions& options) {
   mote_engine_options engine_options{};
   engine_options.struct_bytes = sizeof engine_options;
   engine_options.backends = options.backends.c_str();
   engine_options.threads = options.threads;
-  engine_options.instruction_set = options.instruction_set.c_str();
+  engine_options.instruction_set = instruction_set_of(options);
   return engine_options;
 }
 

@@ -34,10 +34,10 @@ void add_bench(CLI::App& app, Chosen& chosen);
 struct CommonOptions {
   std::string model;
   std::string backends = "auto";
-  uint32_t threads = 0;   // 0: the engine's default
-  uint32_t context = 0;   // 0: the session's default
-  std::string kv_type;    // empty: the command's default
-  std::string instruction_set = "auto";
+  uint32_t threads = 0;          // 0: the engine's default
+  uint32_t context = 0;          // 0: the session's default
+  std::string kv_type;           // empty: the command's default
+  std::string instruction_set;   // empty: what MOTE_CPU_ISA says
   bool verbose = false;
 };
 void add_model_option(CLI::App& command, CommonOptions& options);
@@ -78,6 +78,8 @@ Session open_session(const Opened& opened, const mote_session_options& options);
 // Positions that a session with these options has.
 uint32_t context_of(const mote_session_options& options, const mote_model_info& info);
 
+// auto or baseline.
+const char* instruction_set_of(const CommonOptions& options);
 // The engine options that the common ones stand for; views into them.
 mote_engine_options engine_options_of(const CommonOptions& options);
 
