@@ -163,6 +163,13 @@ class Streams(Case):
         self.assertEqual(out.count(b"\n") >= 3, True)
         self.assertNotIn(b"\x1b", out)
 
+    def test_long_work_shows_no_progress_without_a_terminal(self):
+        text = self.write("text", b"word " * 1000)
+        for command in (["logits", "--tokens", ",".join(["1"] * 500), "-o", "/dev/null"], ["bench", "-p", "4", "-n", "0"],
+                        ["perplexity", "-f", text, "-c", "16"], ["run", "--raw", "-f", text, "-c", "8000", "-n", "1", "--temp", "0"]):
+            notes = mote(command[0], "-m", MODEL, *command[1:])[1]
+            self.assertNotRegex(notes, rb"%|\r|\x1b")
+
     def test_prompt_from_standard_input_is_unchanged(self):
         for text in (b"no end", b"with end\n", b"\xff\x00\r\n"):
             out, _ = mote("run", "-m", MODEL, "--raw", "-f", "-", "-n", "0", "--json", stdin=text)

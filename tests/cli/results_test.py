@@ -200,7 +200,7 @@ class OutputFiles(Case):
         def read():
             with open(fifo, "rb") as pipe:
                 got.append(pipe.read())
-        thread = threading.Thread(target=read)
+        thread = threading.Thread(target=read, daemon=True)
         thread.start()
         self.logits(fifo)
         thread.join(60)
@@ -213,6 +213,18 @@ class OutputFiles(Case):
             mote("logits", "-m", MODEL, "--tokens", "1", "-o", "/dev/stdout", stdout=log)
         with open(path, "rb") as file:
             self.assertTrue(file.read().startswith(b"before:\x93NUMPY"))
+
+    def test_the_model_is_not_its_own_output(self):
+        with open(MODEL, "rb") as file:
+            data = file.read()
+        model = self.write("model.gguf", data)
+        os.symlink("model.gguf", os.path.join(self.folder, "soft"))
+        os.link(model, os.path.join(self.folder, "hard"))
+        for name in ("model.gguf", "soft", "hard", "./model.gguf"):
+            notes = mote("logits", "-m", model, "--tokens", "1", "-o", os.path.join(self.folder, name), expect=2)[1]
+            self.assertIn(b"the model's place", notes)
+        with open(model, "rb") as file:
+            self.assertEqual(file.read(), data)
 
     def test_folders_are_refused(self):
         self.logits(self.folder, expect=1)
