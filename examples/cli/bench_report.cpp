@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "examples/cli/printable.h"
 #include "examples/cli/stream.h"
 
 namespace cli {
@@ -88,6 +89,7 @@ Json BenchReport::record(const BenchTest& test) const {
             {"stddev_ts", nullptr},
             {"samples_ns", samples_ns},
             {"samples_ts", speeds},
+            {"instruction_set", model_.instruction_set},
             {"load_ms", model_.load_ms},
             {"first_token_ms", nullptr},
             {"anonymous_bytes", nullptr},
@@ -134,9 +136,9 @@ void BenchReport::add_row(const BenchTest& test, const Json& record) {
   if (test.first_token_ms) std::snprintf(first, sizeof first, "%.1f", *test.first_token_ms);
   std::snprintf(parameters, sizeof parameters, "%.2f M", static_cast<double>(model_.n_parameters) * 1e-6);
   auto bytes = [&](const char* name) { return record[name].is_null() ? "" : human_bytes(record[name]); };
-  text += "| " + model_.type + " | " + human_bytes(model_.weight_bytes) + " | " + parameters + " | " + model_.backends +
-          " | " + std::to_string(model_.n_threads) + " | " + test.name() + " | " + speed + " | " + load + " | " +
-          first + " | " + bytes("anonymous_bytes") + " | " + bytes("file_backed_bytes") + " |\n";
+  text += "| " + printable(model_.type) + " | " + human_bytes(model_.weight_bytes) + " | " + parameters + " | " +
+          model_.backends + " | " + std::to_string(model_.n_threads) + " | " + test.name() + " | " + speed + " | " +
+          load + " | " + first + " | " + bytes("anonymous_bytes") + " | " + bytes("file_backed_bytes") + " |\n";
   write_output(text);
 }
 

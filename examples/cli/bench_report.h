@@ -9,7 +9,7 @@
 namespace cli {
 
 struct BenchModel {
-  std::string filename, type, backends, kv_type, cpu_info;
+  std::string filename, type, backends, kv_type, cpu_info, instruction_set;
   uint64_t weight_bytes = 0, n_parameters = 0;
   uint32_t n_threads = 0, n_batch = 0;
   double load_ms = 0;

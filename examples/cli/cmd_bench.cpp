@@ -9,6 +9,7 @@
 
 #include "examples/cli/bench_report.h"
 #include "examples/cli/interrupt.h"
+#include "examples/cli/numbers.h"
 #include "examples/cli/stream.h"
 
 namespace cli {
@@ -16,7 +17,7 @@ namespace {
 
 struct Options {
   CommonOptions common;
-  std::vector<uint32_t> prompts = {512}, generations = {128}, depths = {0};
+  std::vector<std::string> prompts = {"512"}, generations = {"128"}, depths = {"0"};
   uint32_t batch = 512, repetitions = 5;
   bool no_warmup = false;
   std::string output = "md";
@@ -138,16 +139,17 @@ BenchModel describe(const Options& options, const Opened& opened) {
   model.n_threads = mote_engine_threads(opened.engine.get());
   model.n_batch = options.batch;
   const bool f32 = session_options_of(options.common, MOTE_KV_F16).kv_type == MOTE_KV_F32;
+  model.instruction_set = instruction_set_of(options.common);
   model.kv_type = f32 ? "f32" : "f16";
   return model;
 }
 
 std::vector<BenchTest> list_tests(const Options& options) {
   std::vector<BenchTest> tests;
-  for (uint32_t depth : options.depths) {
-    for (uint32_t n : options.prompts)
+  for (uint32_t depth : parse_counts(options.depths)) {
+    for (uint32_t n : parse_counts(options.prompts))
       if (n != 0) tests.push_back({n, 0, depth});
-    for (uint32_t n : options.generations)
+    for (uint32_t n : parse_counts(options.generations))
       if (n != 0) tests.push_back({0, n, depth});
   }
   if (tests.empty()) throw Failure{kWrongUsage, "-p and -n are 0: there is nothing to measure"};
@@ -184,17 +186,17 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bench", "Measure speed, load time and memory, like llama-bench");
   add_common_options(*command, options->common);
-  auto list = [&](const char* name, std::vector<uint32_t>& values, const char* help) {
-    command->add_option(name, values, help)->delimiter(',')->check(CLI::Range(0u, 1u << 24))->capture_default_str();
+  auto list = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    command->add_option(name, values, help)->check(counts_between(0, 1u << 24))->capture_default_str();
   };
   list("-p,--n-prompt", options->prompts, "Lengths of prompts; 0: none");
   list("-n,--n-gen", options->generations, "Numbers of generated tokens; 0: none");
   list("-d,--n-depth", options->depths, "Tokens already in the session");
   command->add_option("-b,--batch", options->batch, "Tokens computed at once")
-      ->check(CLI::Range(1u, 1u << 20))
+      ->transform(decimal(1, 1u << 20))
       ->capture_default_str();
   command->add_option("-r,--repetitions", options->repetitions, "Timed runs of each test")
-      ->check(CLI::Range(1u, 1000000u))
+      ->transform(decimal(1, 1000000))
       ->capture_default_str();
   command->add_flag("--no-warmup", options->no_warmup, "Skip the first run that is not counted");
   command->add_option("-o,--output", options->output, "How the results are written")

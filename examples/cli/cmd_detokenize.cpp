@@ -1,6 +1,6 @@
 // mote detokenize: token ids to the exact bytes they stand for.
 #include "examples/cli/common.h"
-#include "examples/cli/input.h"
+#include "examples/cli/numbers.h"
 #include "examples/cli/stream.h"
 
 namespace cli {

@@ -3,8 +3,11 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "examples/cli/common.h"
+#include "examples/cli/printable.h"
 #include "examples/cli/stream.h"
 
 namespace cli {
@@ -108,6 +111,22 @@ Json formats_json(const Opened& opened) {
   return list;
 }
 
+Json tensors_json(const Opened& opened) {
+  Json list = Json::array();
+  for (uint32_t i = 0; i < opened.info.n_tensors; ++i) {
+    mote_tensor tensor{};
+    mote_error error{};
+    check(mote_model_tensor(opened.model.get(), i, &tensor, &error), error);
+    Json dimensions = Json::array();   // columns first, as GGUF has them
+    for (uint32_t d = 0; d < tensor.n_dimensions; ++d) dimensions.push_back(tensor.dimensions[d]);
+    list.push_back({{"name", std::string(tensor.name, tensor.name_bytes)},
+                    {"format", tensor.format},
+                    {"dimensions", dimensions},
+                    {"bytes", tensor.bytes}});
+  }
+  return list;
+}
+
 Json model_json(const Opened& opened) {
   const mote_model_info& info = opened.info;
   auto text = [](const char* value) { return value == nullptr ? Json(nullptr) : Json(value); };
@@ -182,26 +201,20 @@ Json support_json(const Opened& opened, const Json& formats) {
   return support;
 }
 
-// Text out of a file, safe on a terminal and short.
+// A value as one line, not too long.
 std::string shown(const Json& value) {
   if (!value.is_string())
     return value.is_object() ? value["array_of"].get<std::string>() + " x " + value["count"].dump() : value.dump();
   const std::string& text = value.get_ref<const std::string&>();
-  std::string out;
-  for (const char byte : text.substr(0, kShownBytes)) {
-    const auto c = static_cast<unsigned char>(byte);
-    if (c == '\n')
-      out += "\\n";
-    else if (c < 0x20 || c == 0x7f)
-      out += '?';
-    else
-      out += static_cast<char>(c);
-  }
-  return text.size() > kShownBytes ? out + "... (" + std::to_string(text.size()) + " bytes)" : out;
+  const std::string_view beginning = beginning_of(text, kShownBytes);
+  if (beginning.size() == text.size()) return text;
+  return std::string(beginning) + "... (" + std::to_string(text.size()) + " bytes)";
 }
 
-std::string row(const std::string& name, const std::string& value) {
-  return "  " + name + std::string(name.size() < 40 ? 40 - name.size() : 1, ' ') + value + "\n";
+// Names and values come out of the file: neither may steer the terminal.
+std::string row(std::string_view name, std::string_view value) {
+  const std::string left = printable(name);
+  return "  " + left + std::string(left.size() < 40 ? 40 - left.size() : 1, ' ') + printable(value) + "\n";
 }
 
 std::string memory_text(const Json& memory) {
@@ -219,7 +232,7 @@ std::string memory_text(const Json& memory) {
 std::string steps_text(const Json& steps, bool all) {
   std::string text = "Steps\n";
   if (all) {
-    for (const Json& step : steps) text += row(step["text"], step["backend"]);
+    for (const Json& step : steps) text += row(step["text"].get<std::string>(), step["backend"].get<std::string>());
     return text;
   }
   std::map<std::string, uint32_t> counts;
@@ -247,16 +260,27 @@ std::string support_text(const Json& support, const Json& formats) {
   return text;
 }
 
+std::string tensors_text(const Json& tensors) {
+  std::string text = "Tensors\n";
+  for (const Json& tensor : tensors)
+    text += row(shown(tensor["name"]), tensor["format"].get<std::string>() + " " + tensor["dimensions"].dump());
+  return text;
+}
+
 // The file as a whole model; one whose kind this build does not run, or that is a tokenizer alone, still has metadata.
 Opened open_for_info(const Options& options, std::string* refusal) {
   try {
     return open_model(options.common);
   } catch (const Failure& failure) {
     if (failure.exit_code != kModelRefused) throw;
-    Opened vocabulary = open_vocabulary(options.common.model);
-    if (failure.status != MOTE_UNSUPPORTED && vocabulary.info.n_tensors != 0) throw;
     *refusal = failure.message;
-    return vocabulary;
+    std::optional<Opened> vocabulary;
+    try {
+      vocabulary = open_vocabulary(options.common.model);
+    } catch (const Failure&) {   // the first refusal is the one that says why
+    }
+    if (!vocabulary || (failure.status != MOTE_UNSUPPORTED && vocabulary->info.n_tensors != 0)) throw;
+    return std::move(*vocabulary);
   }
 }
 
@@ -272,26 +296,29 @@ void run(const Options& options) {
                  {"memory", nullptr},
                  {"steps", Json::array()},
                  {"support", nullptr},
-                 {"metadata", metadata_json(opened)}};
+                 {"metadata", metadata_json(opened)},
+                 {"tensors", tensors_json(opened)}};
   if (runs) {
     result["memory"] = memory_json(opened, options.common);
     result["steps"] = steps_json(opened);
     result["support"] = support_json(opened, formats);
   }
-  if (options.json) return write_output(json_text(result, 1) + "\n");
+  if (options.json) return write_output(json_text(result, 1, true) + "\n");
 
   std::string text = "Model\n";
   for (const auto& [name, value] : result["model"].items()) text += row(name, shown(value));
   if (!runs) text += row("runs", "no: " + refusal);
   text += "Formats\n";
   for (const Json& entry : formats)
-    text += row(entry["format"], entry["tensors"].dump() + " tensors, " + human_bytes(entry["bytes"]));
+    text +=
+        row(entry["format"].get<std::string>(), entry["tensors"].dump() + " tensors, " + human_bytes(entry["bytes"]));
   if (runs) {
     text += memory_text(result["memory"]) + steps_text(result["steps"], options.common.verbose);
     text += support_text(result["support"], formats);
   }
   text += "Metadata\n";
   for (const auto& [key, value] : result["metadata"].items()) text += row(key, shown(value));
+  if (options.common.verbose) text += tensors_text(result["tensors"]);
   write_output(text);
 }
 
@@ -301,7 +328,8 @@ void add_info(CLI::App& app, Chosen& chosen) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("info", "Tell what a model is, what memory it takes and what runs it");
   add_common_options(*command, options->common);
-  command->add_flag("--json", options->json, "One object, with all metadata but long arrays");
+  command->add_flag("--json", options->json,
+                    "One object: model, memory, steps, metadata (of arrays their lengths), tensors");
   command->callback([options, &chosen] { chosen = {[options] { run(*options); }, options->json}; });
 }
 

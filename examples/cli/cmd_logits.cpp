@@ -2,11 +2,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "examples/cli/common.h"
-#include "examples/cli/input.h"
 #include "examples/cli/interrupt.h"
 #include "examples/cli/npy.h"
+#include "examples/cli/numbers.h"
 #include "examples/cli/output_file.h"
 #include "examples/cli/stream.h"
 
@@ -25,7 +27,8 @@ struct Writer {
   OutputFile* file;
   Progress* progress;
   size_t total;
-  std::exception_ptr failure;
+  std::exception_ptr failure{};
+  std::optional<size_t> bad_row{};   // the first with a NaN or an infinity
 };
 
 // Called from inside the library, which no exception may cross.
@@ -33,6 +36,9 @@ int32_t write_rows(void* user, size_t first, size_t rows, const float* logits, s
   Writer* writer = static_cast<Writer*>(user);
   try {
     writer->file->write({reinterpret_cast<const char*>(logits), rows * n_vocab * sizeof(float)});
+    const auto finite = [](float value) { return std::isfinite(value); };
+    for (size_t row = 0; row < rows && !writer->bad_row; ++row)
+      if (!std::all_of(logits + row * n_vocab, logits + (row + 1) * n_vocab, finite)) writer->bad_row = first + row;
     writer->progress->show(first + rows, writer->total);
     return 0;
   } catch (...) {
@@ -47,6 +53,9 @@ void run(const Options& options) {
   const Opened opened = open_model(options.common);
   mote_session_options session_options = session_options_of(options.common, MOTE_KV_F32);
   if (session_options.context == 0) session_options.context = static_cast<uint32_t>(ids.size());
+  if (ids.size() > session_options.context)
+    throw Failure{kFailed, "--tokens has " + std::to_string(ids.size()) + " ids, the context " +
+                               std::to_string(session_options.context) + " positions (--context)"};
   session_options.max_batch = std::min(options.batch == 0 ? 512 : options.batch, session_options.context);
   const uint64_t row_bytes = std::max<uint64_t>(1, opened.info.n_vocab) * sizeof(float);
   session_options.max_output_rows =
@@ -60,13 +69,17 @@ void run(const Options& options) {
   OutputFile file(options.output);
   file.write(npy_header(ids.size(), opened.info.n_vocab));
   Progress progress("logits");
-  Writer writer{&file, &progress, ids.size(), nullptr};
+  Writer writer{&file, &progress, ids.size()};
   mote_error error{};
   const CancelOnInterrupt cancel(session.get());
   const mote_status status = mote_evaluate(session.get(), ids.data(), ids.size(), write_rows, &writer, nullptr, &error);
   if (writer.failure) std::rethrow_exception(writer.failure);
   check(status, error);
   file.finish();
+  progress.clear();
+  if (writer.bad_row)
+    throw Failure{kFailed, options.output + " is written, but has values that are not finite; the first are in row " +
+                               std::to_string(*writer.bad_row)};
 }
 
 }   // namespace
@@ -76,7 +89,7 @@ void add_logits(CLI::App& app, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("logits", "Write the logits after each token to a .npy file");
   add_common_options(*command, options->common);
   command->add_option("--tokens", options->tokens, "Token ids with commas between them, fed as they stand")->required();
-  command->add_option("--batch", options->batch, "Tokens computed at once (512)")->check(CLI::Range(1u, 1u << 20));
+  command->add_option("--batch", options->batch, "Tokens computed at once (512)")->transform(decimal(1, 1u << 20));
   command->add_option("-o,--output", options->output, "The .npy file: float32 [n_tokens, n_vocab]")->required();
   command->callback([options, &chosen] { chosen = {[options] { run(*options); }, false}; });
 }

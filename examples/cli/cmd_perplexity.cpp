@@ -7,6 +7,7 @@
 #include "examples/cli/common.h"
 #include "examples/cli/input.h"
 #include "examples/cli/interrupt.h"
+#include "examples/cli/numbers.h"
 #include "examples/cli/stream.h"
 
 namespace cli {
@@ -76,6 +77,7 @@ nlohmann::ordered_json result_json(const Score& score, size_t chunks, uint32_t c
 }
 
 void run(const Options& options) {
+  if (options.file.empty()) throw Failure{kWrongUsage, "--file: the path is empty"};
   const std::string text = read_all(options.file);
   const Opened opened = open_model(options.common);
   const uint32_t context = options.common.context == 0 ? 512 : options.common.context;
@@ -117,7 +119,7 @@ void add_perplexity(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("perplexity", "Measure the perplexity of a text, as llama-perplexity defines it");
   add_common_options(*command, options->common);
   command->add_option("-f,--file", options->file, "The text; - is standard input")->required();
-  command->add_option("--chunks", options->max_chunks, "At most this many chunks")->check(CLI::Range(1u, 1u << 30));
+  command->add_option("--chunks", options->max_chunks, "At most this many chunks")->transform(decimal(1, 1u << 30));
   command->add_flag("--json", options->json, "One object");
   command->callback([options, &chosen] { chosen = {[options] { run(*options); }, options->json}; });
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "examples/cli/interrupt.h"
+#include "examples/cli/numbers.h"
 #include "examples/cli/run_options.h"
 #include "examples/cli/stream.h"
 
@@ -28,7 +29,7 @@ struct Prompt {
 Prompt make_prompt(const RunOptions& options, const Opened& opened) {
   const mote_model* model = opened.model.get();
   Prompt prompt;
-  const std::string words = options.prompt ? *options.prompt : options.file.empty() ? "" : read_all(options.file);
+  const std::string words = options.prompt ? *options.prompt : options.file ? read_all(*options.file) : "";
   if (options.raw) {
     prompt.ids = tokenize(model, words, MOTE_ADD_SPECIAL);
     prompt.text = words;
@@ -36,11 +37,11 @@ Prompt make_prompt(const RunOptions& options, const Opened& opened) {
     return prompt;
   }
   std::vector<Message> messages;
-  if (!options.system.empty()) messages.push_back({"system", options.system});
-  if (options.messages.empty())
+  if (options.system) messages.push_back({"system", *options.system});
+  if (!options.messages)
     messages.push_back({"user", words});
   else
-    for (Message& message : read_messages(options.messages)) messages.push_back(std::move(message));
+    for (Message& message : read_messages(*options.messages)) messages.push_back(std::move(message));
   prompt.ids = chat_tokens(model, options.chat_format, messages);
   if (options.show_prompt) prompt.text = chat_text(model, options.chat_format, messages);
   return prompt;
@@ -83,10 +84,7 @@ nlohmann::ordered_json memory_json(const Opened& opened, const RunOptions& optio
                                    const mote_session_options& session_options) {
   mote_quote engine{}, model{}, session{};
   engine.struct_bytes = model.struct_bytes = session.struct_bytes = sizeof(mote_quote);
-  mote_engine_options engine_options{};
-  engine_options.struct_bytes = sizeof engine_options;
-  engine_options.backends = options.common.backends.c_str();
-  engine_options.threads = options.common.threads;
+  const mote_engine_options engine_options = engine_options_of(options.common);
   const mote_source source = source_of(options.common.model);
   mote_error error{};
   check(mote_engine_quote(&engine_options, &engine, &error), error);
@@ -109,7 +107,7 @@ void answer_one(const RunOptions& options) {
   for (const std::string& stop : options.stops) stops.push_back(stop.c_str());
   const mote_session_options session_options = run_session_options(options, chain, stops);
   const Session session = open_session(opened, session_options);
-  if (options.show_prompt && !options.json) write_note(prompt.text);
+  if (options.show_prompt && !options.json) write_prompt_text(prompt.text);
   const uint32_t context = context_of(session_options, opened.info);
   if (prompt.ids.size() > context)
     throw Failure{kFailed, "the prompt has " + std::to_string(prompt.ids.size()) + " tokens, the context " +
@@ -123,6 +121,7 @@ void answer_one(const RunOptions& options) {
   const double prompt_ms = milliseconds_since(start);
   const Answer answer = generate(session.get(), options.limit, [&](std::string_view text) {
     if (!options.json) write_output(text);
+    return true;
   });
 
   const nlohmann::ordered_json timings = timings_json(opened, prompt.ids.size(), prompt_ms, answer);
@@ -148,8 +147,10 @@ void answer_one(const RunOptions& options) {
 void run(const RunOptions& options) {
   if (!options.think.empty())
     throw Failure{kWrongUsage, "--think: none of the chat formats of this build has a thinking switch"};
-  const bool has_prompt = options.prompt || !options.file.empty() || !options.messages.empty();
-  if (options.raw && (!options.messages.empty() || !options.system.empty() || !options.chat_format.empty()))
+  const bool has_prompt = options.prompt || options.file || options.messages;
+  if (options.file && options.file->empty()) throw Failure{kWrongUsage, "--file: the path is empty"};
+  if (options.messages && options.messages->empty()) throw Failure{kWrongUsage, "--messages: the path is empty"};
+  if (options.raw && (options.messages || options.system || !options.chat_format.empty()))
     throw Failure{kWrongUsage, "--raw continues a text: --messages, --system and --chat-format mean nothing to it"};
   if (!has_prompt && (options.raw || options.json))
     throw Failure{kWrongUsage, "--raw and --json need a prompt: -p, -f or --messages"};
@@ -160,30 +161,44 @@ void run(const RunOptions& options) {
 
 }   // namespace
 
+namespace {
+
+// CLI11 takes an empty value of an optional for none at all.
+std::function<void(const std::string&)> into(std::optional<std::string>& value) {
+  return [&value](const std::string& text) { value = text; };
+}
+
+void add_prompt_options(CLI::App& command, RunOptions& options) {
+  CLI::Option* prompt = command.add_option_function("-p,--prompt", into(options.prompt), "What the user says");
+  CLI::Option* file = command.add_option_function("-f,--file", into(options.file),
+                                                  "The same from a file, unchanged; - is standard input");
+  CLI::Option* messages = command.add_option_function(
+      "--messages", into(options.messages), "A conversation: JSON, [{\"role\": \"user\", \"content\": \"...\"}, ...]");
+  prompt->excludes(file)->excludes(messages);
+  file->excludes(messages);
+  command.add_option_function("--system", into(options.system), "What the system says first");
+}
+
+}   // namespace
+
 void add_run(CLI::App& app, Chosen& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Answer a prompt, or chat when there is none");
   add_common_options(*command, options->common);
-  CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "What the user says");
-  CLI::Option* file =
-      command->add_option("-f,--file", options->file, "The same from a file, unchanged; - is standard input");
-  CLI::Option* messages = command->add_option(
-      "--messages", options->messages, "A conversation: JSON, [{\"role\": \"user\", \"content\": \"...\"}, ...]");
-  prompt->excludes(file)->excludes(messages);
-  file->excludes(messages);
-  command->add_option("--system", options->system, "What the system says first");
+  add_prompt_options(*command, *options);
   command->add_flag("--raw", options->raw, "Continue the text as it stands, without a chat format");
   command
       ->add_option("-n,--n-predict", options->limit,
                    "At most this many tokens; without it, until the end or a full context")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+      ->transform(decimal(0, uint64_t{1} << 40));
   add_sampling_options(*command, options->sampling);
   command->add_option("--stop", options->stops, "End before this text (may be given again)")->allow_extra_args(false);
   command->add_option("--on-full", options->on_full, "What a full context does to the answer")
       ->check(CLI::IsMember({"stop", "slide"}))
       ->capture_default_str();
-  command->add_option("--keep", options->keep, "slide: tokens at the start that stay");
-  command->add_option("--chat-format", options->chat_format, "Chat format by name, instead of the model's own");
+  command->add_option("--keep", options->keep, "slide: tokens at the start that stay")->transform(decimal(0, 1u << 30));
+  command->add_option("--chat-format", options->chat_format, "Chat format by name, instead of the model's own")
+      ->check(not_empty());
   command->add_option("--think", options->think, "Whether the model thinks first, where its format has a switch")
       ->check(CLI::IsMember({"on", "off"}));
   command->add_flag("--show-prompt", options->show_prompt, "Tell the whole prompt on standard error");

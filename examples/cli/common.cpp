@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
+#include "examples/cli/numbers.h"
 #include "examples/cli/stream.h"
 
 namespace cli {
@@ -22,12 +24,18 @@ void add_model_option(CLI::App& command, CommonOptions& options) {
 void add_common_options(CLI::App& command, CommonOptions& options) {
   add_model_option(command, options);
   command.add_option("--backend", options.backends, "Backends in order of preference, such as cpu,reference, or auto")
+      ->check(not_empty())
       ->capture_default_str();
   command.add_option("-t,--threads", options.threads, "Threads; without it, what affinity, quota and fast cores give")
-      ->check(CLI::Range(1u, 256u));
-  command.add_option("-c,--context", options.context, "Positions of the session")->check(CLI::Range(1u, 1u << 30));
+      ->transform(decimal(1, 256));
+  command.add_option("-c,--context", options.context, "Positions of the session")->transform(decimal(1, 1u << 30));
   command.add_option("--kv-type", options.kv_type, "How keys and values are kept")
       ->check(CLI::IsMember({"f16", "f32"}));
+  command
+      .add_option("--instruction-set", options.instruction_set,
+                  "auto: all that the processor has; baseline: what every one of its kind has, the same bits slower. "
+                  "Without it, MOTE_CPU_ISA of the environment, then auto")
+      ->check(not_empty());
   command.add_flag("--verbose", options.verbose, "Tell what happens, on standard error");
 }
 
@@ -46,13 +54,28 @@ mote_model_info info_of(const mote_model* model) {
   return info;
 }
 
-namespace {
+const char* instruction_set_of(const CommonOptions& options) {
+  if (!options.instruction_set.empty()) return options.instruction_set.c_str();
+  const char* wanted = std::getenv("MOTE_CPU_ISA");
+  if (wanted == nullptr || *wanted == 0) return "auto";
+  if (std::string_view(wanted) != "auto" && std::string_view(wanted) != "baseline")
+    throw Failure{kWrongUsage, std::string("MOTE_CPU_ISA is ") + wanted + "; it must be auto or baseline"};
+  return wanted;
+}
 
-Engine open_engine(const CommonOptions& options) {
+mote_engine_options engine_options_of(const CommonOptions& options) {
   mote_engine_options engine_options{};
   engine_options.struct_bytes = sizeof engine_options;
   engine_options.backends = options.backends.c_str();
   engine_options.threads = options.threads;
+  engine_options.instruction_set = instruction_set_of(options);
+  return engine_options;
+}
+
+namespace {
+
+Engine open_engine(const CommonOptions& options) {
+  mote_engine_options engine_options = engine_options_of(options);
   if (options.verbose) engine_options.log = [](void*, const char* line) { write_note(line); };
   mote_error error{};
   mote_engine* engine = nullptr;
@@ -127,6 +150,8 @@ Session open_session(const Opened& opened, const mote_session_options& options) 
   return Session(session);
 }
 
+void require_tokenizer(const mote_model* model) { tokenize(model, "", 0); }
+
 std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, uint32_t flags) {
   // A text seldom has more tokens than bytes; where it has, the needed number comes back.
   std::vector<int32_t> ids(text.size() + 8);
@@ -138,7 +163,7 @@ std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, ui
     status =
         mote_tokenize(model, text.data(), text.size(), flags, {nullptr, 0}, ids.data(), ids.size(), &count, &error);
   }
-  check(status, error);
+  check(status, error, refusal_code(status));
   ids.resize(count);
   return ids;
 }
@@ -152,7 +177,7 @@ std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids)
     text.resize(std::max(text.size(), bytes));
     status = mote_detokenize(model, ids.data(), ids.size(), text.data(), text.size(), &bytes, &error);
   }
-  check(status, error);
+  check(status, error, refusal_code(status));
   text.resize(bytes);
   return text;
 }
@@ -181,8 +206,8 @@ nlohmann::ordered_json process_memory() {
   return memory;
 }
 
-std::string json_text(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+std::string json_text(const nlohmann::ordered_json& json, int indent, bool ascii) {
+  return json.dump(indent, ' ', ascii, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string human_bytes(uint64_t bytes) {

@@ -34,9 +34,10 @@ void add_bench(CLI::App& app, Chosen& chosen);
 struct CommonOptions {
   std::string model;
   std::string backends = "auto";
-  uint32_t threads = 0;   // 0: the engine's default
-  uint32_t context = 0;   // 0: the session's default
-  std::string kv_type;    // empty: the command's default
+  uint32_t threads = 0;          // 0: the engine's default
+  uint32_t context = 0;          // 0: the session's default
+  std::string kv_type;           // empty: the command's default
+  std::string instruction_set;   // empty: what MOTE_CPU_ISA says
   bool verbose = false;
 };
 void add_model_option(CLI::App& command, CommonOptions& options);
@@ -77,6 +78,13 @@ Session open_session(const Opened& opened, const mote_session_options& options);
 // Positions that a session with these options has.
 uint32_t context_of(const mote_session_options& options, const mote_model_info& info);
 
+// auto or baseline.
+const char* instruction_set_of(const CommonOptions& options);
+// The engine options that the common ones stand for; views into them.
+mote_engine_options engine_options_of(const CommonOptions& options);
+
+// Throws kModelRefused when the model has no tokenizer; so do the two below.
+void require_tokenizer(const mote_model* model);
 std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, uint32_t flags);
 std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids);
 
@@ -85,8 +93,10 @@ nlohmann::ordered_json quote_json(const mote_quote& quote);
 // Memory of this process as Linux counts it; null where it cannot be read.
 nlohmann::ordered_json process_memory();
 
-// JSON text; bytes that are not UTF-8 become U+FFFD, numbers that are not finite become null.
-std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
+// JSON text; bytes that are not UTF-8 become U+FFFD, numbers that are not finite become null. `ascii`: everything else
+// is
+// \u1234, so that text out of a file cannot steer a terminal.
+std::string json_text(const nlohmann::ordered_json& json, int indent = -1, bool ascii = false);
 // "513.4 MiB"
 std::string human_bytes(uint64_t bytes);
 

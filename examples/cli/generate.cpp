@@ -4,38 +4,14 @@
 #include <cmath>
 #include <random>
 
+#include "examples/cli/interrupt.h"
+#include "examples/cli/numbers.h"
 #include "examples/cli/stream.h"
 
 namespace cli {
 namespace {
 
 constexpr int32_t kPenaltyWindow = 64;   // tokens that the repeat, presence and frequency penalties look back at
-
-// A validator that NaN does not pass.
-CLI::Validator number_between(double least, double most) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        double value = 0;
-        const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (code == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
-          return std::string();
-        return CLI::detail::to_string(text) + " is not a number from " + CLI::detail::to_string(least) + " to " +
-               CLI::detail::to_string(most);
-      },
-      "NUMBER");
-}
-
-// A validator that a sign does not pass: CLI11 would take -1 for the largest number.
-CLI::Validator digits() {
-  return CLI::Validator(
-      [](std::string& text) {
-        uint64_t value = 0;
-        const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-        return code == std::errc() && end == text.data() + text.size() ? ""
-                                                                       : text + " is not a number from 0 to 2^64 - 1";
-      },
-      "NUMBER");
-}
 
 mote_logit_bias parse_bias(const std::string& text) {
   const char* end = text.data() + text.size();
@@ -59,7 +35,7 @@ void add_sampling_options(CLI::App& command, SamplingOptions& options) {
   };
   number("--temp", options.temperature, "Temperature; 0 always takes the most probable token", 0, 1000);
   command.add_option("--top-k", options.top_k, "Keep this many tokens; 0 keeps all")
-      ->check(CLI::Range(0, 1 << 30))
+      ->transform(decimal(0, 1 << 30))
       ->capture_default_str();
   number("--top-p", options.top_p, "Keep the smallest set with this mass; 1 keeps all", 0, 1);
   number("--min-p", options.min_p, "Keep tokens with this share of the largest probability; 0 keeps all", 0, 1);
@@ -71,7 +47,7 @@ void add_sampling_options(CLI::App& command, SamplingOptions& options) {
   command.add_option("--logit-bias", options.logit_bias, "ID:VALUE is added to a token's logit; -inf forbids it")
       ->allow_extra_args(false);
   command.add_option("--seed", options.seed, "Seed of the choice; a random one is told on standard error")
-      ->check(digits());
+      ->transform(decimal(0, UINT64_MAX));
 }
 
 void SamplerChain::put_into(mote_session_options& options) const {
@@ -147,8 +123,11 @@ size_t guess_bytes(const std::vector<Message>& messages) {
 
 }   // namespace
 
+bool cancelled_before(mote_status status) { return status == MOTE_CANCELLED && !interrupted(); }
+
 std::vector<int32_t> chat_tokens(const mote_model* model, const std::string& format,
                                  const std::vector<Message>& messages) {
+  require_tokenizer(model);
   const std::vector<mote_message> plain = as_plain(messages);
   const char* name = format.empty() ? nullptr : format.c_str();
   return ask_twice<std::vector<int32_t>>(guess_bytes(messages), format,
@@ -167,18 +146,20 @@ std::string chat_text(const mote_model* model, const std::string& format, const 
       });
 }
 
-Answer generate(mote_session* session, int64_t limit, const std::function<void(std::string_view)>& show) {
+Answer generate(mote_session* session, int64_t limit, const std::function<bool(std::string_view)>& show) {
   Answer answer;
   mote_error error{};
+  bool shown = true;
   auto take = [&](const mote_text& text) {
     answer.text.append(text.bytes, text.n_bytes);
-    if (text.n_bytes != 0) show({text.bytes, text.n_bytes});
+    if (text.n_bytes != 0 && shown) shown = show({text.bytes, text.n_bytes});
   };
   const Clock::time_point start = Clock::now();
   while (answer.finish_reason.empty() && (limit < 0 || answer.sampled < static_cast<uint64_t>(limit))) {
     mote_text text{};
     text.struct_bytes = sizeof text;
     const mote_status status = mote_text_next(session, &text, &error);
+    if (cancelled_before(status)) continue;
     if (status == MOTE_CANCELLED) {
       answer.finish_reason = "interrupted";
       break;
@@ -190,6 +171,7 @@ Answer generate(mote_session* session, int64_t limit, const std::function<void(s
     if (text.finish == MOTE_FINISH_END_TOKEN) answer.finish_reason = "end_token";
     if (text.finish == MOTE_FINISH_STOP_STRING) answer.finish_reason = "stop_string";
     if (text.finish == MOTE_FINISH_CONTEXT_FULL) answer.finish_reason = "context_full";
+    if (!shown) answer.finish_reason = "interrupted";
   }
   answer.decode_ms = milliseconds_since(start);
   if (answer.finish_reason.empty()) answer.finish_reason = "length";

@@ -44,7 +44,12 @@ struct Answer {
   double first_token_ms = 0, decode_ms = 0;
 };
 
-// Samples up to `limit` tokens (below 0: without end) and hands new text to `show` as it comes.
-Answer generate(mote_session* session, int64_t limit, const std::function<void(std::string_view)>& show);
+// True for the answer of a call that a Ctrl-C of an earlier turn cancelled, having come after that turn's last call: to
+// be called again.
+bool cancelled_before(mote_status status);
+
+// Samples up to `limit` tokens (below 0: without end) and hands new text to `show` as it comes, until that returns
+// false: interrupted.
+Answer generate(mote_session* session, int64_t limit, const std::function<bool(std::string_view)>& show);
 
 }   // namespace cli

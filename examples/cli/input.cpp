@@ -1,26 +1,27 @@
 #include "examples/cli/input.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "examples/cli/failure.h"
-#include "examples/cli/interrupt.h"
+#include "examples/cli/stream.h"
 
 namespace cli {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 16;
-constexpr size_t kMaxLineBytes = size_t{1} << 26;
+constexpr size_t kMaxLineBytes = size_t{1} << 24;
+constexpr size_t kMaxInputBytes = size_t{1} << 28;   // its tokens take four times that
 
 std::string name_of(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 [[noreturn]] void fail_to_read(const std::string& path, int code) {
+  if (code == EINTR) throw Failure{kInterrupted, ""};
   throw Failure{kFailed, name_of(path) + " cannot be read: " + std::strerror(code)};
 }
 
@@ -31,17 +32,17 @@ std::string read_all(const std::string& path) {
   if (descriptor < 0) fail_to_read(path, errno);
   std::string text;
   int code = 0;
-  while (true) {
+  while (text.size() <= kMaxInputBytes) {
     const size_t used = text.size();
     text.resize(used + kReadBytes);
-    const ssize_t got = read(descriptor, text.data() + used, kReadBytes);
-    text.resize(used + (got > 0 ? static_cast<size_t>(got) : 0));
-    if (got < 0 && errno == EINTR) continue;
+    const std::ptrdiff_t got = read_some(descriptor, text.data() + used, kReadBytes);
     if (got < 0) code = errno;
+    text.resize(used + (got > 0 ? static_cast<size_t>(got) : 0));
     if (got <= 0) break;
   }
   if (descriptor != 0) close(descriptor);
   if (code != 0) fail_to_read(path, code);
+  if (text.size() > kMaxInputBytes) throw Failure{kFailed, name_of(path) + " has more than the 256 MiB that are read"};
   return text;
 }
 
@@ -64,53 +65,37 @@ std::vector<Message> read_messages(const std::string& path) {
   return messages;
 }
 
-std::optional<std::string> LineReader::next() {
+std::optional<Line> LineReader::next() {
+  bool too_long = false;
   while (true) {
-    if (const size_t end = buffer_.find('\n', used_); end != std::string::npos) {
-      std::string line = buffer_.substr(used_, end - used_);
-      used_ = end + 1;
-      if (!line.empty() && line.back() == '\r') line.pop_back();
+    const size_t end = buffer_.find('\n', used_);
+    if (end != std::string::npos || (ended_ && used_ < buffer_.size())) {   // a last line may lack its end
+      const size_t length = std::min(end, buffer_.size()) - used_;
+      Line line{too_long || length > kMaxLineBytes ? "" : buffer_.substr(used_, length),
+                too_long || length > kMaxLineBytes};
+      used_ += length + (end != std::string::npos ? 1 : 0);
+      if (end != std::string::npos && !line.text.empty() && line.text.back() == '\r') line.text.pop_back();
       return line;
     }
+    if (ended_) return too_long ? std::optional<Line>(Line{"", true}) : std::nullopt;
     buffer_.erase(0, used_);
     used_ = 0;
-    if (ended_) {
-      if (buffer_.empty()) return std::nullopt;
-      return std::exchange(buffer_, std::string());   // a last line without an end
+    if (buffer_.size() > kMaxLineBytes) {
+      too_long = true;
+      buffer_.clear();
     }
-    if (buffer_.size() > kMaxLineBytes) throw Failure{kFailed, "a line of standard input is longer than 64 MiB"};
-    const size_t before = buffer_.size();
-    buffer_.resize(before + kReadBytes);
-    const ssize_t got = read(0, buffer_.data() + before, kReadBytes);
-    const int code = errno;
-    buffer_.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
-    if (got < 0 && code == EINTR) {
-      if (interrupted()) return std::nullopt;
-      continue;
-    }
-    if (got < 0) fail_to_read("-", code);
-    ended_ = got == 0;
+    read_more();
   }
 }
 
-std::vector<int32_t> parse_ids(const std::string& text, const char* what) {
-  std::vector<int32_t> ids;
-  const char *at = text.data(), *end = at + text.size();
-  while (at < end) {
-    if (*at == ',' || *at == ' ' || *at == '\n') {
-      ++at;
-      continue;
-    }
-    int32_t id = 0;
-    const std::from_chars_result result = std::from_chars(at, end, id);
-    const bool ends_well = result.ptr == end || *result.ptr == ',' || *result.ptr == ' ' || *result.ptr == '\n';
-    if (result.ec != std::errc() || id < 0 || !ends_well)
-      throw Failure{kWrongUsage, std::string(what) + ": '" + text.substr(static_cast<size_t>(at - text.data()), 20) +
-                                     "' does not begin with a token id"};
-    ids.push_back(id);
-    at = result.ptr;
-  }
-  return ids;
+void LineReader::read_more() {
+  const size_t before = buffer_.size();
+  buffer_.resize(before + kReadBytes);
+  const std::ptrdiff_t got = read_some(0, buffer_.data() + before, kReadBytes);
+  const int code = errno;
+  buffer_.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
+  if (got < 0) fail_to_read("-", code);
+  ended_ = got == 0;
 }
 
 }   // namespace cli

@@ -5,33 +5,34 @@
 #include <string>
 #include <vector>
 
-#include "core/mote.h"
-
 namespace cli {
 
 struct Message {
   std::string role, content;
 };
 
-// All bytes of a file, or of standard input for "-"; unchanged.
+// All bytes of a file, or of standard input for "-"; unchanged. More than 256 MiB are refused.
 std::string read_all(const std::string& path);
 
 // [{"role": "user", "content": "..."}, ...], or an object whose "messages" is that.
 std::vector<Message> read_messages(const std::string& path);
 
-// Lines of standard input, without their ends (LF or CR LF). Nothing: the input has ended, or Ctrl-C came (see
-// interrupted()).
+struct Line {
+  std::string text;
+  bool too_long = false;   // more than 16 MiB: passed over, the text is empty
+};
+
+// Lines of standard input, without their ends (LF or CR LF). Nothing: the input has ended.
 class LineReader {
  public:
-  std::optional<std::string> next();
+  std::optional<Line> next();
 
  private:
+  void read_more();
+
   std::string buffer_;
   size_t used_ = 0;
   bool ended_ = false;
 };
-
-// "1,2,3" or "1 2 3"; `what` names the option in messages.
-std::vector<int32_t> parse_ids(const std::string& text, const char* what);
 
 }   // namespace cli

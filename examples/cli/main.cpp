@@ -1,4 +1,5 @@
 // mote: the command line. Every command is a file of its own; this one parses, runs and turns failures into exit codes.
+#include <list>
 #include <sstream>
 
 #include "examples/cli/common.h"
@@ -27,10 +28,27 @@ int report(const Failure& failure, bool json) {
   cli::write_note("mote: " + failure.message);
   if (!json) return failure.exit_code;
   try {
-    cli::write_output(cli::json_text({{"error", failure.message}, {"exit_code", failure.exit_code}}) + "\n");
+    cli::write_output(cli::json_text({{"error", failure.message}, {"exit_code", failure.exit_code}}, -1, true) + "\n");
   } catch (const Failure&) {   // the output cannot be written either: said once is enough
   }
   return failure.exit_code;
+}
+
+// "--prompt=" is "--prompt" and an empty value; CLI11 would take the next argument for it.
+std::vector<const char*> with_empty_values(int argc, char** argv) {
+  static std::list<std::string> names;   // as long-lived as argv
+  std::vector<const char*> arguments;
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const bool is_empty_value = argument.size() > 3 && argument.substr(0, 2) == "--" && argument.back() == '=' &&
+                                argument.find('=') == argument.size() - 1;
+    if (is_empty_value) {
+      names.emplace_back(argument.substr(0, argument.size() - 1));
+      arguments.push_back(names.back().c_str());
+    }
+    arguments.push_back(is_empty_value ? "" : argv[i]);
+  }
+  return arguments;
 }
 
 int run(int argc, char** argv, Chosen& chosen) {
@@ -47,8 +65,9 @@ int run(int argc, char** argv, Chosen& chosen) {
   cli::add_logits(app, chosen);
   cli::add_perplexity(app, chosen);
   cli::add_bench(app, chosen);
+  const std::vector<const char*> arguments = with_empty_values(argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& error) {
     return answer_parser(app, error);
   }
@@ -60,7 +79,7 @@ int run(int argc, char** argv, Chosen& chosen) {
 
 int main(int argc, char** argv) {
   cli::prepare_standard_streams();
-  cli::install_interrupt_handler();
+  cli::install_signal_handlers();
   Chosen chosen;
   try {
     return run(argc, argv, chosen);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "examples/cli/failure.h"
+#include "examples/cli/stream.h"
 
 namespace cli {
 namespace {
@@ -44,6 +45,8 @@ std::string follow_links(std::string path) {
   return path;
 }
 
+bool folder_forbids(int code) { return code == EACCES || code == EPERM || code == EROFS; }
+
 }   // namespace
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {
@@ -66,21 +69,31 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
   if (exists && (access(path.c_str(), W_OK) != 0 || (there.st_mode & 0222) == 0)) fail_with(path, "opened", EACCES);
   target_ = follow_links(path);
   open_temporary();
-  if (exists) fchmod(descriptor_, there.st_mode & 07777);
+  if (!exists) return;
+  const int ignored = fchown(descriptor_, there.st_uid, there.st_gid);   // where the system lets us
+  static_cast<void>(ignored);
+  fchmod(descriptor_, there.st_mode & 07777);
 }
 
 void OutputFile::open_temporary() {
+  const size_t slash = target_.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : target_.substr(0, slash + 1);
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    temporary_ = target_ + ".part" + std::to_string(getpid()) + "." + std::to_string(attempt);
-    cleaner_ = std::make_unique<RemoveOnInterrupt>(temporary_);
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) return;
-    const int code = errno;
-    cleaner_.reset();
-    if (code != EEXIST || attempt == 100) {
-      temporary_.clear();
-      fail_with(path_, "created", code);
+    // Short, whatever the length of the name it stands for.
+    const std::string name = folder + ".mote" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".part";
+    const HoldSignals held;   // between making the file and knowing that it is ours
+    descriptor_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) {
+      temporary_ = name;
+      cleaner_ = std::make_unique<RemoveOnInterrupt>(temporary_);
+      return;
     }
+    if (errno == EEXIST && attempt < 100) continue;
+    const int code = errno;
+    if (folder_forbids(code) && access(target_.c_str(), F_OK) == 0)
+      throw Failure{kFailed, path_ + " cannot be replaced, since its folder cannot be written (" + std::strerror(code) +
+                                 "); -o - > FILE writes into a file that is there"};
+    fail_with(path_, "created", code);
   }
 }
 
@@ -90,13 +103,10 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EPIPE) throw Failure{kFailed, ""};   // the reader has gone: end quietly
-    if (written < 0) fail_with(path_, "written", errno);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  const int code = write_fully(descriptor_, bytes);
+  if (code == EPIPE) throw Failure{kFailed, ""};   // the reader has gone: end quietly
+  if (code == EINTR) throw Failure{kInterrupted, ""};
+  if (code != 0) fail_with(path_, "written", code);
 }
 
 void OutputFile::finish() {

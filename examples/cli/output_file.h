@@ -1,5 +1,6 @@
 // A file that is complete or not there: written under a temporary name beside its place and renamed at the end.
-// Devices, pipes and /dev/std* are written directly; a symbolic link stays a link and its target is replaced.
+// Devices, pipes and /dev/std* are written directly; a symbolic link stays a link and its target is replaced. Other
+// hard links of a file that is replaced keep what it held.
 #pragma once
 #include <cstdint>
 #include <memory>

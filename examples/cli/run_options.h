@@ -11,8 +11,8 @@ namespace cli {
 struct RunOptions {
   CommonOptions common;
   SamplingOptions sampling;
-  std::optional<std::string> prompt;
-  std::string file, messages, system, chat_format, think;
+  std::optional<std::string> prompt, file, messages, system;   // an empty one was given, too
+  std::string chat_format, think;
   bool raw = false, show_prompt = false, json = false;
   int64_t limit = -1;   // tokens; below 0: until the end or a full context
   std::vector<std::string> stops;

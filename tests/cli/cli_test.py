@@ -5,7 +5,10 @@ import re
 import subprocess
 
 from program import MODEL, PROGRAM, SANITIZED, SHORT, Case, main, mote, read_npy, strict_json
-from results_test import Answers, Bench, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401 (found by their names)
+from chat_test import Chat  # noqa: F401 (found by their names)
+from hostile_test import Hostile, Numbers  # noqa: F401
+from results_test import Answers, Bench, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401
+from signals_test import Signals  # noqa: F401
 from terminal_test import Terminal  # noqa: F401
 
 
@@ -144,7 +147,10 @@ class Streams(Case):
 
     def test_closed_standard_input_and_error(self):
         mote("run", "-m", MODEL, *SHORT, stdin=None, preexec_fn=lambda: os.close(0))
-        mote("run", "-m", MODEL, "--chat-format", "chatml", stdin=None, preexec_fn=lambda: os.close(0))   # an ended chat
+        for command in (["tokenize"], ["run", "--chat-format", "chatml"], ["run", "--raw", "-f", "-"],
+                        ["perplexity", "-f", "-", "-c", "16"]):   # nothing to read is not the same as nothing in it
+            notes = mote(command[0], "-m", MODEL, *command[1:], stdin=None, preexec_fn=lambda: os.close(0), expect=1)[1]
+            self.assertIn(b"standard input cannot be read", notes)
         target = os.path.join(self.folder, "rows.npy")   # must not become descriptor 1 or 2
         mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", target, "-c", "4096", stdin=None, stderr=None,
              preexec_fn=lambda: (os.close(0), os.close(1), os.close(2)))
@@ -156,6 +162,13 @@ class Streams(Case):
         self.assertEqual(notes, b"")
         self.assertEqual(out.count(b"\n") >= 3, True)
         self.assertNotIn(b"\x1b", out)
+
+    def test_long_work_shows_no_progress_without_a_terminal(self):
+        text = self.write("text", b"word " * 1000)
+        for command in (["logits", "--tokens", ",".join(["1"] * 500), "-o", "/dev/null"], ["bench", "-p", "4", "-n", "0"],
+                        ["perplexity", "-f", text, "-c", "16"], ["run", "--raw", "-f", text, "-c", "8000", "-n", "1", "--temp", "0"]):
+            notes = mote(command[0], "-m", MODEL, *command[1:])[1]
+            self.assertNotRegex(notes, rb"%|\r|\x1b")
 
     def test_prompt_from_standard_input_is_unchanged(self):
         for text in (b"no end", b"with end\n", b"\xff\x00\r\n"):

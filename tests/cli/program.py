@@ -75,8 +75,14 @@ def read_npy(path):
     return [values[i * columns:(i + 1) * columns] for i in range(rows)]
 
 
-def without_tensors(data):
-    """The same GGUF with its metadata alone."""
+def string_value(data):
+    """A GGUF metadata value: type 8 and the bytes."""
+    return struct.pack("<IQ", 8, len(data)) + data
+
+
+def changed_gguf(data, tensors=True, drop=b"\0", put=None):
+    """The same GGUF without the metadata whose keys begin with `drop`, with the entries of `put` ({key: type and value})
+    in place of its own or after them, and without tensors where that is asked for."""
     sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
     def skip_value(at, kind):
@@ -90,12 +96,22 @@ def without_tensors(data):
             at = skip_value(at, element)
         return at
 
-    (entries,) = struct.unpack_from("<Q", data, 16)
-    at = 24
-    for _ in range(entries):
+    n_tensors, n_entries = struct.unpack_from("<QQ", data, 8)
+    at, entries = 24, {}
+    for _ in range(n_entries):
+        end = at + 8 + struct.unpack_from("<Q", data, at)[0]
+        key, at = data[at + 8:end], end
+        end = skip_value(at + 4, struct.unpack_from("<I", data, at)[0])
+        entries[key], at = data[at:end], end
+    entries = {key: value for key, value in entries.items() if not key.startswith(drop)} | (put or {})
+    table = at
+    for _ in range(n_tensors):
         at += 8 + struct.unpack_from("<Q", data, at)[0]
-        at = skip_value(at + 4, struct.unpack_from("<I", data, at)[0])
-    return data[:8] + struct.pack("<Q", 0) + data[16:at]
+        at += 4 + 8 * struct.unpack_from("<I", data, at)[0] + 12
+    infos, weights = (data[table:at], data[(at + 31) // 32 * 32:]) if tensors else (b"", b"")
+    head = data[:8] + struct.pack("<QQ", n_tensors if tensors else 0, len(entries))
+    head += b"".join(struct.pack("<Q", len(key)) + key + value for key, value in entries.items()) + infos
+    return head + b"\0" * (-len(head) % 32 if tensors else 0) + weights
 
 
 class Case(unittest.TestCase):

@@ -10,7 +10,7 @@ import struct
 import threading
 import unittest
 
-from program import MODEL, SANITIZED, SHORT, Case, mote, read_npy, strict_json, without_tensors
+from program import MODEL, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, strict_json
 
 
 class Tokens(Case):
@@ -34,7 +34,7 @@ class Tokens(Case):
 
     def test_a_file_without_weights_has_a_tokenizer(self):
         with open(MODEL, "rb") as file:
-            path = self.write("vocabulary.gguf", without_tensors(file.read()))
+            path = self.write("vocabulary.gguf", changed_gguf(file.read(), tensors=False))
         self.assertEqual(mote("tokenize", "-m", path, stdin=b"hello")[0], mote("tokenize", "-m", MODEL, stdin=b"hello")[0])
         self.assertEqual(mote("detokenize", "-m", path, "70")[0], mote("detokenize", "-m", MODEL, "70")[0])
         info = strict_json(mote("info", "-m", path, "--json")[0])
@@ -200,7 +200,7 @@ class OutputFiles(Case):
         def read():
             with open(fifo, "rb") as pipe:
                 got.append(pipe.read())
-        thread = threading.Thread(target=read)
+        thread = threading.Thread(target=read, daemon=True)
         thread.start()
         self.logits(fifo)
         thread.join(60)
@@ -213,6 +213,18 @@ class OutputFiles(Case):
             mote("logits", "-m", MODEL, "--tokens", "1", "-o", "/dev/stdout", stdout=log)
         with open(path, "rb") as file:
             self.assertTrue(file.read().startswith(b"before:\x93NUMPY"))
+
+    def test_the_model_is_not_its_own_output(self):
+        with open(MODEL, "rb") as file:
+            data = file.read()
+        model = self.write("model.gguf", data)
+        os.symlink("model.gguf", os.path.join(self.folder, "soft"))
+        os.link(model, os.path.join(self.folder, "hard"))
+        for name in ("model.gguf", "soft", "hard", "./model.gguf"):
+            notes = mote("logits", "-m", model, "--tokens", "1", "-o", os.path.join(self.folder, name), expect=2)[1]
+            self.assertIn(b"the model's place", notes)
+        with open(model, "rb") as file:
+            self.assertEqual(file.read(), data)
 
     def test_folders_are_refused(self):
         self.logits(self.folder, expect=1)

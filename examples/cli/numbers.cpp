@@ -1,0 +1,124 @@
+#include "examples/cli/numbers.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "examples/cli/failure.h"
+
+namespace cli {
+namespace {
+
+std::optional<uint64_t> whole_number(std::string_view text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+std::string range_text(uint64_t least, uint64_t most) { return std::to_string(least) + " to " + std::to_string(most); }
+
+// Calls take(item) for each item between commas, also for an empty one, until it returns false.
+template <class Take>
+bool each_item(std::string_view text, Take&& take) {
+  while (true) {
+    const size_t comma = text.find(',');
+    if (!take(text.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+}   // namespace
+
+CLI::Validator decimal(uint64_t least, uint64_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        const std::optional<uint64_t> value = whole_number(text);
+        if (!value || *value < least || *value > most)
+          return "'" + text + "' is not a whole number from " + range_text(least, most);
+        text = std::to_string(*value);   // without leading zeros, which CLI11 would read as octal
+        return std::string();
+      },
+      range_text(least, most));
+}
+
+CLI::Validator number_between(double least, double most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (code == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
+          return std::string();
+        return "'" + text + "' is not a number from " + CLI::detail::to_string(least) + " to " +
+               CLI::detail::to_string(most);
+      },
+      "NUMBER");
+}
+
+CLI::Validator counts_between(uint32_t least, uint32_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        std::string mistake;
+        each_item(text, [&](std::string_view item) {
+          const std::optional<uint64_t> value = whole_number(item);
+          if (!value || *value < least || *value > most)
+            mistake = "'" + text + "' is not a list of whole numbers from " + range_text(least, most);
+          return mistake.empty();
+        });
+        return mistake;
+      },
+      range_text(least, most));
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text.find_first_not_of(" ,") == std::string::npos ? std::string("an empty value means nothing here")
+                                                                 : std::string();
+      },
+      "");
+}
+
+std::vector<uint32_t> parse_counts(const std::vector<std::string>& texts) {
+  std::vector<uint32_t> counts;
+  for (const std::string& text : texts)
+    each_item(text, [&](std::string_view item) {
+      counts.push_back(static_cast<uint32_t>(whole_number(item).value_or(0)));
+      return true;
+    });
+  return counts;
+}
+
+std::vector<int32_t> parse_ids(const std::string& text, const char* what) {
+  std::vector<int32_t> ids;
+  if (without_blanks(text).empty()) return ids;
+  each_item(text, [&](std::string_view item) {
+    item = without_blanks(item);
+    if (item.empty())
+      throw Failure{kWrongUsage, std::string(what) + ": there is no token id before or after one of the commas"};
+    while (!item.empty()) {   // blanks separate, too
+      size_t length = 0;
+      while (length < item.size() && !is_blank(item[length])) ++length;
+      const std::string_view word = item.substr(0, length);
+      const std::optional<uint64_t> id = whole_number(word);
+      if (!id || *id > INT32_MAX)
+        throw Failure{kWrongUsage, std::string(what) + ": '" + std::string(word.substr(0, 20)) + "' is not a token id"};
+      ids.push_back(static_cast<int32_t>(*id));
+      item = without_blanks(item.substr(length));
+    }
+    return true;
+  });
+  return ids;
+}
+
+}   // namespace cli

@@ -1,0 +1,73 @@
+#include "examples/cli/printable.h"
+
+#include <cstdint>
+#include <cstdio>
+
+namespace cli {
+namespace {
+
+struct Character {
+  uint32_t code = 0xfffd;
+  size_t bytes = 1;
+};
+
+// The first character of a text that is not empty; a byte that does not begin a valid one counts as U+FFFD.
+Character first_character(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
+  uint32_t code = lead & (0x7fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+  if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
+  return {code, length};
+}
+
+bool is_harmless(uint32_t code) {
+  struct Range {
+    uint32_t first, last;
+  };
+  static constexpr Range kHarmful[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
+                                       {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x206f},
+                                       {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  for (const Range& range : kHarmful)
+    if (code >= range.first && code <= range.last) return false;
+  return true;
+}
+
+}   // namespace
+
+std::string printable(std::string_view text, bool keep_lines) {
+  std::string out;
+  while (!text.empty()) {
+    const Character c = first_character(text);
+    char spelled[16];
+    if (c.code == '\n')
+      out += keep_lines ? "\n" : "\\n";
+    else if (c.code == 0xfffd)
+      out += "\xef\xbf\xbd";
+    else if (is_harmless(c.code))
+      out += text.substr(0, c.bytes);
+    else
+      out.append(spelled, static_cast<size_t>(std::snprintf(spelled, sizeof spelled, "\\u{%x}", c.code)));
+    text.remove_prefix(c.bytes);
+  }
+  return out;
+}
+
+std::string_view beginning_of(std::string_view text, size_t most_bytes) {
+  size_t used = 0;
+  while (used < text.size()) {
+    const size_t bytes = first_character(text.substr(used)).bytes;
+    if (used + bytes > most_bytes) break;
+    used += bytes;
+  }
+  return text.substr(0, used);
+}
+
+}   // namespace cli

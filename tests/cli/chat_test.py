@@ -1,0 +1,56 @@
+"""The chat over many turns, and when something does not fit."""
+import re
+
+from program import MODEL, Case, mote
+
+CHAT = ("run", "-m", MODEL, "--chat-format", "chatml", "--temp", "0", "--kv-type", "f32")
+FORGOTTEN = re.compile(rb"oldest questions and answers are forgotten, (\d+) of each\n")
+
+
+class Chat(Case):
+    def one_by_one(self, *arguments, stdin):
+        """The answers, a letter before each line of which there is one, and what was said on standard error."""
+        out, notes = mote(*CHAT, "-n", "1", "--logit-bias", "70:1000", *arguments, stdin=stdin)
+        return out, notes
+
+    def test_more_turns_than_messages_are_allowed(self):
+        out, notes = self.one_by_one("-c", "20000", stdin=b"a\n" * 200)
+        answer = self.one_by_one("-c", "20000", stdin=b"a\n")[0]
+        self.assertEqual(out, answer * 200)
+        self.assertEqual(FORGOTTEN.findall(notes), [b"65", b"65"])   # 257 messages become 127: not at every turn anew
+
+    def test_a_full_context_loses_the_oldest_turns(self):
+        system = ("--system", "The words of the system stay.", "--verbose")
+        out, notes = self.one_by_one("-c", "400", *system, stdin=b"How do you do?\n" * 30)
+        self.assertEqual(out, self.one_by_one(stdin=b"a\n")[0] * 30)
+        self.assertGreater(len(FORGOTTEN.findall(notes)), 1)
+
+    def test_what_is_left_is_the_conversation_without_its_oldest_turns(self):
+        # The last answer equals the one to the same conversation, handed in as a whole.
+        lines = [f"question {i}".encode() for i in range(12)]
+        chat = (*CHAT, "-n", "4", "-c", "400", "--system", "S")
+        out, notes = mote(*chat, stdin=b"\n".join(lines))
+        dropped = list(map(int, FORGOTTEN.findall(notes)))
+        self.assertTrue(dropped, notes)
+        answers = [mote(*chat, stdin=b"\n".join(lines[:n]))[0] for n in (11, 12)]
+        self.assertEqual(out, answers[1])
+        self.assertTrue(answers[1].startswith(answers[0]))
+
+    def test_a_question_that_is_too_long_is_passed_over(self):
+        out, notes = self.one_by_one("-c", "200", stdin=b"a\n" + b"word " * 2000 + b"\nb\n")
+        answer = self.one_by_one(stdin=b"a\n")[0]
+        self.assertEqual(out, answer + b"\n" + answer)
+        self.assertRegex(notes, rb"was not asked: it has \d{4,} tokens .* the context 200 positions")
+        self.assertEqual(len(FORGOTTEN.findall(notes)), 0)   # and costs no memory of the others
+
+    def test_a_line_without_end_is_passed_over(self):
+        long = b"x" * (17 << 20)
+        answer = self.one_by_one(stdin=b"a\n")[0]
+        for stdin, answers in ((b"a\n" + long + b"\nb\n", 2), (b"a\n" + long, 1), (long + b"\n" + long + b"\nb", 1)):
+            out, notes = self.one_by_one(stdin=stdin)
+            self.assertEqual(out, answer * answers)
+            self.assertEqual(notes.count(b"a line has at most 16 MiB"), stdin.count(long))
+
+    def test_a_system_without_words_stands(self):
+        _, notes = mote(*CHAT, "-n", "0", "-p", "x", "--system", "", "--show-prompt")
+        self.assertIn(b"system\n", notes)
