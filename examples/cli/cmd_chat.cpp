@@ -8,8 +8,6 @@
 namespace cli {
 namespace {
 
-constexpr size_t kMostMessages = 256;   // mote_chat_tokens takes no more
-
 class Chat {
  public:
   explicit Chat(const RunOptions& options)
@@ -55,13 +53,9 @@ class Chat {
   // The tokens of this conversation; where it is too long, it loses its oldest turns. Nothing: the question is too long
   // by itself.
   std::vector<int32_t> fit(std::vector<Message>* asked) const {
-    std::vector<int32_t> ids;
     size_t dropped = 0;
-    // Room for half as many messages again, and below for half the context, so that not every turn has to drop some
-    // and to run all the others anew.
-    if (asked->size() > kMostMessages)
-      while (asked->size() > kMostMessages / 2) dropped += drop_oldest(asked);
-    ids = tokens_of(*asked);
+    std::vector<int32_t> ids = tokens_of(*asked);
+    // Down to half of the context, so that not every turn has to drop some and to run all the others anew.
     if (ids.size() + answer_room() > context_)
       while (ids.size() > context_ / 2 && drop_oldest(asked) != 0) {
         ++dropped;

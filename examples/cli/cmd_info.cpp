@@ -115,6 +115,7 @@ Json tensors_json(const Opened& opened) {
   Json list = Json::array();
   for (uint32_t i = 0; i < opened.info.n_tensors; ++i) {
     mote_tensor tensor{};
+    tensor.struct_bytes = sizeof tensor;
     mote_error error{};
     check(mote_model_tensor(opened.model.get(), i, &tensor, &error), error);
     Json dimensions = Json::array();   // columns first, as GGUF has them

@@ -119,8 +119,10 @@ class Hostile(Case):
 
     def test_info_names_the_reason_even_without_a_tokenizer(self):
         path = self.model(drop=b"tokenizer.", put={b"general.architecture": string_value(b"walrus")})
-        notes = mote("info", "-m", path, expect=3)[1]
-        self.assertIn(b"walrus", notes)
+        info = strict_json(mote("info", "-m", path, "--json")[0])
+        self.assertIn("walrus", info["refusal"])
+        self.assertEqual((info["runs"], len(info["tensors"])), (False, info["model"]["n_tensors"]))
+        self.assertNotIn(b"tokenizer", mote("run", "-m", path, "-p", "x", expect=3)[1])
 
     def test_text_out_of_a_file_does_not_steer_the_terminal(self):
         foul = FOUL.encode()
