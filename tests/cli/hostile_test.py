@@ -168,22 +168,30 @@ class Hostile(Case):
         mote("logits", "-m", path, "--tokens", "1", "-o", "/dev/null")
         mote("bench", "-m", path, "-p", "2", "-n", "1", "-r", "1")
 
-    def test_logits_that_are_not_finite_are_told(self):
+    def nan_model(self, tensor, row):
+        """MODEL with NaN in one row of a matrix."""
         with open(MODEL, "rb") as file:
             data = bytearray(file.read())
         info = strict_json(mote("info", "-m", MODEL, "--json")[0])
-        columns = info["model"]["d_model"]
-        table = data.index(struct.pack("<Q", 17) + b"token_embd.weight") + 25
-        dimensions, first, rows, kind, offset = struct.unpack_from("<IQQIQ", data, table)
-        self.assertEqual((dimensions, first, rows, kind), (2, columns, 384, 0))
+        table = data.index(struct.pack("<Q", len(tensor)) + tensor.encode()) + 8 + len(tensor)
+        dimensions, columns, _, kind, offset = struct.unpack_from("<IQQIQ", data, table)
+        self.assertEqual((dimensions, columns, kind), (2, info["model"]["d_model"], 0))
         weights = len(data) - max(sum(t["bytes"] for t in info["tensors"]), info["model"]["weight_bytes"])
-        for i in range(columns):   # of token 9
-            struct.pack_into("<f", data, weights + offset + (9 * columns + i) * 4, math.nan)
-        path, target = self.write("nan.gguf", data), os.path.join(self.folder, "rows.npy")
-        notes = mote("logits", "-m", path, "--tokens", "1,2,9,3", "-o", target, expect=1)[1]
-        self.assertIn(b"the first are in row 2\n", notes)
-        bad = [any(math.isnan(value) for value in row) for row in read_npy(target)]   # and written as a whole
-        self.assertEqual(bad[:3], [False, False, True])
+        for i in range(columns):
+            struct.pack_into("<f", data, weights + offset + (row * columns + i) * 4, math.nan)
+        return self.write("nan.gguf", data)
+
+    def test_logits_that_are_not_finite_are_told(self):
+        target = os.path.join(self.folder, "rows.npy")
+        notes = mote("logits", "-m", self.nan_model("output.weight", 9), "--tokens", "1,2,9,3", "-o", target, expect=1)[1]
+        self.assertIn(b"the first are in row 0\n", notes)
+        self.assertEqual([math.isnan(row[9]) for row in read_npy(target)], [True] * 4)   # and written as a whole
+
+    def test_keys_that_are_not_a_number_end_the_run(self):
+        target = os.path.join(self.folder, "rows.npy")
+        notes = mote("logits", "-m", self.nan_model("token_embd.weight", 9), "--tokens", "1,2,9,3", "-o", target, expect=1)[1]
+        self.assertIn(b"the keys or values of layer 0 at position 2 hold a NaN", notes)
+        self.assertFalse(os.path.exists(target))
 
     def test_more_tokens_than_positions(self):
         target = os.path.join(self.folder, "rows.npy")
