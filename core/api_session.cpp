@@ -161,7 +161,8 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   for (size_t i = 0; i < options.n_stops; ++i) stop_shape.max_bytes += static_cast<uint32_t>(stops[i].size());
   StopMatcher unopened;
   (matcher != nullptr ? *matcher : unopened).layout(arena, stop_shape);
-  const std::span<char> text = arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)) + stop_shape.max_bytes);
+  const std::span<char> text =
+      arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)) + stop_shape.max_bytes);
   bytes->sampler_bytes = arena.used_bytes() - bytes->tables_bytes;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
   if (opened != nullptr) {
