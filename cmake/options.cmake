@@ -3,7 +3,9 @@
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-find_package(Threads REQUIRED)
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")   # no operating system, no threads
+  find_package(Threads REQUIRED)
+endif()
 
 add_library(mote_common_flags INTERFACE)
 target_compile_features(mote_common_flags INTERFACE cxx_std_20)
@@ -31,9 +33,19 @@ if(MOTE_FUZZ)
   target_link_options(mote_common_flags INTERFACE -fprofile-instr-generate)
 endif()
 
+# All of a public call fits in 64 KiB of stack (tests/memory); one frame may take a fifth of that. Unoptimised code and
+# sanitizers take more than anybody wrote.
+if(NOT MOTE_SANITIZE)
+  set(mote_frame_flags -Werror=frame-larger-than=12288)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")   # the same, spelled another way
+    set(mote_frame_flags -Wframe-larger-than=12288 -Werror=frame-larger-than)
+  endif()
+  target_compile_options(mote_library_flags INTERFACE "$<$<NOT:$<OR:$<CONFIG:Debug>,$<CONFIG:>>>:${mote_frame_flags}>")
+endif()
+
 # Command line, examples and tests.
 add_library(mote_program_flags INTERFACE)
-target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote Threads::Threads)
+target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote $<TARGET_NAME_IF_EXISTS:Threads::Threads>)
 # Their time goes into being compiled, not into running: what is hot lies in the library.
 if(MOTE_SANITIZE)
   target_compile_options(mote_program_flags INTERFACE -O0 -g1)

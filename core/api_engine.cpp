@@ -53,6 +53,10 @@ Result<Memory> obtain_memory(const mote_memory& given, uint64_t bytes, std::stri
   if (reinterpret_cast<uintptr_t>(given.data) % kArenaAlignment != 0)
     return Status::error(Code::invalid_argument, "{}: the memory handed over is not aligned to {} bytes", what,
                          kArenaAlignment);
+  if (given.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(given.data))
+    return Status::error(Code::invalid_argument,
+                         "{}: {} bytes of memory handed over end beyond what this machine addresses", what,
+                         given.bytes);
   if (given.bytes < bytes)
     return Status::error(Code::out_of_memory, "{} needs {} bytes of memory, {} were handed over", what, bytes,
                          given.bytes);

@@ -156,12 +156,13 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   (sampler != nullptr ? *sampler : measured)
       .layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
   const std::span<char> piece = arena.take<char>(piece_bytes);
-  const std::span<char> characters = arena.take<char>(TextStream::room(piece_bytes));
+  const std::span<char> characters = arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)));
   StopShape stop_shape{static_cast<uint32_t>(options.n_stops), 0};
   for (size_t i = 0; i < options.n_stops; ++i) stop_shape.max_bytes += static_cast<uint32_t>(stops[i].size());
   StopMatcher unopened;
   (matcher != nullptr ? *matcher : unopened).layout(arena, stop_shape);
-  const std::span<char> text = arena.take<char>(TextStream::room(piece_bytes) + stop_shape.max_bytes);
+  const std::span<char> text =
+      arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)) + stop_shape.max_bytes);
   bytes->sampler_bytes = arena.used_bytes() - bytes->tables_bytes;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
   if (opened != nullptr) {

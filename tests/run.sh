@@ -47,6 +47,7 @@ heading "installing what is missing"
 need_packages program tests
 has_clang=yes
 (need_packages checks) || has_clang=no
+(need_packages firmware) || say "examples/firmware is not tried here: there is no compiler or emulator for its boards"
 
 mkdir -p build
 # Quickstart first, as a new user would; its second run is one of the tests.

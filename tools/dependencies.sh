@@ -36,6 +36,10 @@ checks    libclang-rt-19-dev    have_clang_runtime
 checks    clang-format-19       have clang-format-19
 checks    llvm-19               have llvm-cov-19
 checks    shellcheck            have shellcheck
+firmware  gcc-arm-none-eabi     have arm-none-eabi-g++
+firmware  libnewlib-arm-none-eabi              have_arm_header stdlib.h
+firmware  libstdc++-arm-none-eabi-newlib       have_arm_header span
+firmware  qemu-system-arm       have qemu-system-arm
 npm       npm                   have npm
 '
 
@@ -85,6 +89,9 @@ have_compiler() {
 
 have_header() {
   printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-c++}" -E -x c++ - > /dev/null 2>&1
+}
+have_arm_header() {
+  have arm-none-eabi-g++ && echo "#include <$1>" | arm-none-eabi-g++ -std=c++20 -E -x c++ - > /dev/null 2>&1
 }
 have_pip() { python3 -m pip --version > /dev/null 2>&1; }
 have_clang_runtime() {

@@ -32,7 +32,7 @@ class Arena {
     static_assert(alignof(T) <= kArenaAlignment);
     uint64_t bytes = 0;
     std::byte* at = checked_multiply(count, sizeof(T), &bytes) ? take_bytes(bytes) : fail();
-    return at == nullptr ? std::span<T>() : std::span<T>(reinterpret_cast<T*>(at), count);
+    return at == nullptr ? std::span<T>() : std::span<T>(reinterpret_cast<T*>(at), static_cast<size_t>(count));
   }
 
   // One default-constructed T, or nullptr while measuring or after the arena has run out.

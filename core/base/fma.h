@@ -10,6 +10,9 @@
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "mote must be built without -ffast-math, -Ofast and -ffinite-math-only: its results are defined bit by bit"
 #endif
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+#error "mote must be built without Helium's floats, whose vectors lose subnormals: say -mcpu=cortex-m55+nomve.fp"
+#endif
 static_assert(FLT_EVAL_METHOD == 0, "float arithmetic must be done in float (on 32-bit x86: -msse2 -mfpmath=sse)");
 
 // 1 where the compiler turns __builtin_fmaf into one instruction, so that libm is never asked.

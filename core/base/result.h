@@ -12,6 +12,7 @@ class [[nodiscard]] Result {
 
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
+  void set_status(const Status& status) { status_ = status; }   // for a value that is filled in place
   T& value() { return value_; }
   const T& value() const { return value_; }
 

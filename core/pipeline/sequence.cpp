@@ -75,7 +75,7 @@ Status Sequence::make_room(size_t count) {
                          least, context);
   while (n_history_ + count > context) {
     const auto drop = static_cast<uint32_t>((n_history_ - keep + 1) / 2);
-    for (uint64_t i = keep; i + drop < n_history_; ++i) history_[i] = history_[i + drop];
+    for (size_t i = options_.keep; i + drop < n_history_; ++i) history_[i] = history_[i + drop];
     n_history_ -= drop;
     n_dropped_ += drop;
   }

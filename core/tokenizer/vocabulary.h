@@ -82,9 +82,9 @@ class SlotTable {
     const uint32_t tag = static_cast<uint32_t>(hash) << 24;
     uint64_t at = hash >> shift_;
     for (uint32_t probes = 0; probes < kMaxProbes; ++probes, at = (at + 1) & mask_) {
-      const uint32_t slot = slots_[at];
+      const uint32_t slot = slots_[static_cast<size_t>(at)];
       if (slot == 0) {
-        slots_[at] = tag | (number + 1);
+        slots_[static_cast<size_t>(at)] = tag | (number + 1);
         return -1;
       }
       if ((slot & 0xFF000000u) == tag && equal((slot & 0xFFFFFF) - 1)) return (slot & 0xFFFFFF) - 1;
@@ -97,7 +97,7 @@ class SlotTable {
   int64_t first_look(uint64_t hash) const {
     const uint32_t tag = static_cast<uint32_t>(hash) << 24;
     for (uint64_t at = hash >> shift_;; at = (at + 1) & mask_) {
-      const uint32_t slot = slots_[at];
+      const uint32_t slot = slots_[static_cast<size_t>(at)];
       if (slot == 0 || (slot & 0xFF000000u) == tag) return static_cast<int64_t>(slot & 0xFFFFFF) - 1;
     }
   }
@@ -107,7 +107,7 @@ class SlotTable {
     const uint32_t tag = static_cast<uint32_t>(hash) << 24;
     uint64_t at = hash >> shift_;
     for (;; at = (at + 1) & mask_) {
-      const uint32_t slot = slots_[at];
+      const uint32_t slot = slots_[static_cast<size_t>(at)];
       if (slot == 0) return -1;
       if ((slot & 0xFF000000u) == tag && equal((slot & 0xFFFFFF) - 1)) return (slot & 0xFFFFFF) - 1;
     }
@@ -135,7 +135,7 @@ class Vocabulary {
   uint32_t longest_bytes() const { return longest_bytes_; }   // of any piece, as it lies in the file
   // The piece as it lies in the file; id < size().
   std::string_view spelling(uint32_t id) const {
-    return {pieces_ + offsets_[id], offsets_[id + 1] - offsets_[id] - kLengthBytes};
+    return {pieces_ + offsets_[id], offsets_[id + 1] - offsets_[id] - uint32_t{kLengthBytes}};
   }
   PieceType type(uint32_t id) const { return static_cast<PieceType>(types_[id] & kTypeMask); }
   bool is_end(uint32_t id) const { return (types_[id] & kEndMark) != 0; }

@@ -47,7 +47,7 @@ class TokenSink {
  public:
   explicit TokenSink(std::span<int32_t> out) : out_(out) {}
   void put(int32_t id) {
-    if (count_ < out_.size()) out_[count_] = id;
+    if (count_ < out_.size()) out_[static_cast<size_t>(count_)] = id;
     ++count_;
   }
   uint64_t count() const { return count_; }

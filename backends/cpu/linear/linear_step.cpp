@@ -42,7 +42,7 @@ Status run_linear(const PreparedStep& prepared, const RunContext& context) {
 
   // About eight chunks per lane, so that a slow core does not hold up the others; whole panels of four rows.
   const uint32_t share = matrix.rows / (context.parallel.lanes * 8);
-  const uint32_t chunk = std::clamp(static_cast<uint32_t>(round_up(share, 4)), 8u, 256u);
+  const uint32_t chunk = std::clamp<uint32_t>(static_cast<uint32_t>(round_up(share, 4)), 8, 256);
   const uint64_t cost = uint64_t{matrix.rows} * matrix.columns * rows;
   for_pieces(context.parallel, matrix.rows, chunk, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
     LinearJob part = job;
