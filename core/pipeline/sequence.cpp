@@ -84,6 +84,12 @@ Status Sequence::make_room(size_t count) {
   return {};
 }
 
+void Sequence::forget_states() {
+  for (Executor* executor : executors_) static_cast<void>(executor->truncate(0).ok());
+  n_run_ = no_return_below_ = 0;
+  has_logits_ = false;
+}
+
 // Forgets what was run from position `n_run` on. The planned states of this build are position-addressed, so a shorter
 // length is all they need; one that cannot go back says so and is emptied, and the history is run again from its start.
 void Sequence::truncate_to(uint32_t n_run) {

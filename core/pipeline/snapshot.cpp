@@ -204,12 +204,6 @@ Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
   return {};
 }
 
-void Sequence::forget_states() {
-  for (Executor* executor : executors_) static_cast<void>(executor->truncate(0).ok());
-  n_run_ = no_return_below_ = 0;
-  has_logits_ = false;
-}
-
 Status Sequence::restore(std::span<const uint8_t> from) {
   const SequenceHeader header = SequenceHeader::read(from.data());
   const uint8_t* const tokens =
