@@ -143,7 +143,7 @@ TEST_CASE("what is imported is brought into the range of its type, as what is ap
     State state;
     state.id = 0;
     std::vector<uint8_t> row(rig.state_row_bytes(0)), kept(row.size());
-    for (const double value : {NAN, INFINITY, -INFINITY, -0.0, 1.5}) {
+    for (const double value : {double{NAN}, double{INFINITY}, -double{INFINITY}, -0.0, 1.5}) {
       const StateInfo& info = made.plan.states[0];
       const bool f16 = row.size() == size_t{info.n_kv_heads} * (info.key_dim + info.value_dim) * 2;
       const size_t size = f16 ? 2 : 4;
