@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/base/arena.h"
+#include "core/gguf/identity.h"
 #include "core/gguf/tensor_index.h"
 #include "core/model/config.h"
 #include "core/mote.h"
@@ -95,4 +96,7 @@ struct mote_model {
   // Where a session's quote plans its Values. One quoting thread has it at a time; others ask the platform for room.
   std::span<uint64_t> quote_offsets;   // [plan.values]
   std::atomic<uint32_t> quoting{0};
+  // Which model this is, for snapshots; see identity_of in api_snapshot.cpp.
+  mote::gguf::Identity identity;
+  std::atomic<uint32_t> identity_state{0};
 };

@@ -388,9 +388,34 @@ MOTE_API mote_status mote_history(const mote_session* session, const int32_t** t
  * session opened. */
 MOTE_API mote_status mote_set_samplers(mote_session* session, const mote_session_options* options, mote_error* error);
 
-/* From any thread and from a signal handler: the call that runs, or else the next one that would run the model, returns
- * MOTE_CANCELLED within one layer; the history keeps the finished batches. */
+/* From any thread and from a signal handler: the call that runs, or else the next one that would run the model or
+ * restore a snapshot, returns MOTE_CANCELLED within one layer; the history keeps the finished batches. Going on gives
+ * the bits of a session that was never cancelled. */
 MOTE_API void mote_cancel(mote_session* session);
+
+/* ------------------------------------------------------------------------------------------------ snapshot */
+
+/* A snapshot is all that a session has come to, in bytes of the caller's: tokens, what the model keeps of them (KV),
+ * logits that are there, seed, index of the next token, and the end of a text that mote_text_next still holds back. It
+ * can be kept in memory or in a file and lie at any address. Samplers, biases, stop strings and what happens when the
+ * context is full are not in it: they stay those of the session that is restored. */
+
+/* The bytes that a snapshot of this session takes now. */
+MOTE_API mote_status mote_snapshot_bytes(mote_session* session, uint64_t* snapshot_bytes, mote_error* error);
+/* Writes one. *snapshot_bytes becomes its size; MOTE_BUFFER_TOO_SMALL when that is over the capacity (nothing was
+ * written; data may be NULL with capacity_bytes 0). The session stays as it is, and a cancel stays for the next call.
+ * The first snapshot of a model also reads its metadata and samples of its weights. */
+MOTE_API mote_status mote_snapshot(mote_session* session, void* data, uint64_t capacity_bytes, uint64_t* snapshot_bytes,
+                                   mote_error* error);
+/* Makes the session what the other one was, whatever it held before: going on gives the same bits. The sizes of
+ * context and batch, the threads and the instruction sets may be others; not so the model (all of its metadata and
+ * tensor table, samples of its weights), the KV type and the arithmetic of the backends that run it.
+ * Refused, and the session stays as it is: MOTE_INVALID_ARGUMENT when the bytes are no snapshot, a damaged one, one of
+ * another model, or hold back text that may become a stop string which this session does not have; MOTE_UNSUPPORTED for
+ * another version of the layout, KV type or arithmetic; MOTE_CONTEXT_FULL when the tokens do not fit, naming both
+ * counts. MOTE_CANCELLED and MOTE_BACKEND_FAILED come too late for that: the session keeps its own tokens, but may have
+ * to run them again, which the next call that runs the model does. The bytes must not change during the call. */
+MOTE_API mote_status mote_restore(mote_session* session, const void* data, uint64_t data_bytes, mote_error* error);
 
 #ifdef __cplusplus
 }

@@ -152,6 +152,21 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
                                                                       : std::span<const int32_t>();
   }
   void cancel() { mote_cancel(handle_); }
+  // 0: there is no session, or it is inside another call.
+  uint64_t snapshot_bytes(Error* error = nullptr) const {
+    uint64_t bytes = 0;
+    return mote_snapshot_bytes(handle_, &bytes, detail::raw(error)) == MOTE_OK ? bytes : 0;
+  }
+  // *bytes (may be null) becomes the size of the snapshot, also when `data` is too small for it.
+  bool snapshot(std::span<std::byte> data, uint64_t* bytes = nullptr, Error* error = nullptr) const {
+    uint64_t size = 0;
+    const bool done = mote_snapshot(handle_, data.data(), data.size(), &size, detail::raw(error)) == MOTE_OK;
+    if (bytes != nullptr) *bytes = size;
+    return done;
+  }
+  bool restore(std::span<const std::byte> data, Error* error = nullptr) {
+    return mote_restore(handle_, data.data(), data.size(), detail::raw(error)) == MOTE_OK;
+  }
 };
 
 }   // namespace mote

@@ -12,6 +12,7 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   const char* name() const override { return "cpu"; }
+  Arithmetic arithmetic() const override { return {"canonical", kOrderVersion}; }
   bool uses_host_values() const override { return true; }
   bool supports(const Step& step, const Plan& plan) const override { return supports_step(step, plan); }
   Result<Program*> compile(const PlanPart& part, Arena& model_arena, Footprint* footprint) override;

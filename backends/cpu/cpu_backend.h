@@ -8,6 +8,9 @@
 
 namespace mote {
 
+// The version of that order, kept in snapshots. Whoever changes any bit of any result, of any op and format, raises it.
+inline constexpr uint32_t kOrderVersion = 1;
+
 // Takes the backend from the arena; a null pointer while that only measures. Kernels are chosen here, by what the
 // processor can do and BackendServices::instruction_sets allows.
 Result<Backend*> create_cpu_backend(const BackendServices& services, Arena& engine_arena);

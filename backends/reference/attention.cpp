@@ -7,7 +7,6 @@
 #include "core/base/math.h"
 
 namespace mote {
-namespace {
 
 // The value as the session's KV type keeps it: finite. A NaN is 0 here, and the run fails.
 float kept(float value, KvType type) {
@@ -15,8 +14,6 @@ float kept(float value, KvType type) {
   if (type == KvType::f16) return f16_to_f32(f32_to_f16(std::clamp(value, -65504.0F, 65504.0F)));
   return std::clamp(value, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
 }
-
-}   // namespace
 
 Status ReferenceExecutor::append(const Step& step, const Batch& batch) {
   const size_t key_columns = step.inputs[0].columns, value_columns = step.inputs[1].columns;

@@ -172,7 +172,9 @@ Status ReferenceExecutor::import_row(State state, uint32_t position, std::span<c
   const size_t columns = state_columns(state);
   float* row = state_row(state, position);
   for (size_t i = 0; i < columns; ++i)
-    row[i] = shape_.kv_type == KvType::f16 ? f16_to_f32(load_le<uint16_t>(&from[i * 2])) : load_le<float>(&from[i * 4]);
+    row[i] =
+        kept(shape_.kv_type == KvType::f16 ? f16_to_f32(load_le<uint16_t>(&from[i * 2])) : load_le<float>(&from[i * 4]),
+             shape_.kv_type);
   return {};
 }
 

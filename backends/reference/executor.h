@@ -13,6 +13,9 @@
 
 namespace mote {
 
+// A value as the session's KV type keeps it: finite, NaN is 0.
+float kept(float value, KvType type);
+
 class ReferenceExecutor final : public Executor {
  public:
   // Takes everything a session needs from `arena`. While measuring only the bytes count.

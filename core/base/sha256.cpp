@@ -16,6 +16,14 @@ constexpr uint32_t kRound[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
+// One round. Instead of moving every word on by one, the next call names them so; d and h are what changes.
+inline void add_round(uint32_t a, uint32_t b, uint32_t c, uint32_t& d, uint32_t e, uint32_t f, uint32_t g, uint32_t& h,
+                      uint32_t word) {
+  const uint32_t t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) + word;
+  d += t1;
+  h = t1 + (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+}
+
 void add_block(uint32_t (&state)[8], const uint8_t* block) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i)
@@ -28,41 +36,56 @@ void add_block(uint32_t (&state)[8], const uint8_t* block) {
   }
   uint32_t s[8];
   std::memcpy(s, state, sizeof s);
-  for (int i = 0; i < 64; ++i) {
-    const uint32_t t1 = s[7] + (std::rotr(s[4], 6) ^ std::rotr(s[4], 11) ^ std::rotr(s[4], 25)) +
-                        ((s[4] & s[5]) ^ (~s[4] & s[6])) + kRound[i] + w[i];
-    const uint32_t t2 = (std::rotr(s[0], 2) ^ std::rotr(s[0], 13) ^ std::rotr(s[0], 22)) +
-                        ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-    for (int k = 7; k > 0; --k) s[k] = s[k - 1];
-    s[4] += t1;
-    s[0] = t1 + t2;
+  for (int i = 0; i < 64; i += 8) {   // eight rounds bring every word back to its place
+    add_round(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], kRound[i] + w[i]);
+    add_round(s[7], s[0], s[1], s[2], s[3], s[4], s[5], s[6], kRound[i + 1] + w[i + 1]);
+    add_round(s[6], s[7], s[0], s[1], s[2], s[3], s[4], s[5], kRound[i + 2] + w[i + 2]);
+    add_round(s[5], s[6], s[7], s[0], s[1], s[2], s[3], s[4], kRound[i + 3] + w[i + 3]);
+    add_round(s[4], s[5], s[6], s[7], s[0], s[1], s[2], s[3], kRound[i + 4] + w[i + 4]);
+    add_round(s[3], s[4], s[5], s[6], s[7], s[0], s[1], s[2], kRound[i + 5] + w[i + 5]);
+    add_round(s[2], s[3], s[4], s[5], s[6], s[7], s[0], s[1], kRound[i + 6] + w[i + 6]);
+    add_round(s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[0], kRound[i + 7] + w[i + 7]);
   }
   for (int i = 0; i < 8; ++i) state[i] += s[i];
 }
 
 }   // namespace
 
-std::array<uint8_t, 32> sha256(std::string_view bytes) {
-  uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const auto* at = reinterpret_cast<const uint8_t*>(bytes.data());
-  size_t left = bytes.size();
-  for (; left >= 64; left -= 64, at += 64) add_block(state, at);
+void Sha256::add(const void* bytes, size_t count) {
+  const auto* at = static_cast<const uint8_t*>(bytes);
+  const size_t held = n_bytes_ % sizeof rest_;
+  n_bytes_ += count;
+  if (held != 0) {
+    const size_t fits = sizeof rest_ - held < count ? sizeof rest_ - held : count;
+    if (fits != 0) std::memcpy(rest_ + held, at, fits);
+    at += fits, count -= fits;
+    if (held + fits < sizeof rest_) return;
+    add_block(state_, rest_);
+  }
+  for (; count >= sizeof rest_; count -= sizeof rest_, at += sizeof rest_) add_block(state_, at);
+  if (count != 0) std::memcpy(rest_, at, count);
+}
 
-  uint8_t tail[128] = {};
-  if (left > 0) std::memcpy(tail, at, left);
-  tail[left] = 0x80;
-  const size_t tail_bytes = left < 56 ? 64 : 128;
-  const uint64_t bits = uint64_t{bytes.size()} * 8;
-  for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<uint8_t>(bits >> (8 * i));
-  for (size_t i = 0; i < tail_bytes; i += 64) add_block(state, tail + i);
-
-  std::array<uint8_t, 32> digest;
-  for (size_t i = 0; i < 32; ++i) digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+Sha256Digest Sha256::finish() {
+  const uint64_t bits = n_bytes_ * 8;
+  const uint8_t end[64] = {0x80};
+  add(end, 1 + (64 + 55 - n_bytes_ % 64) % 64);   // up to 8 bytes before the end of a block
+  uint8_t length[8];
+  for (size_t i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(bits >> (56 - 8 * i));
+  add(length, sizeof length);
+  Sha256Digest digest;
+  for (size_t i = 0; i < 32; ++i) digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
 }
 
+Sha256Digest sha256(std::string_view bytes) {
+  Sha256 sha;
+  sha.add(bytes);
+  return sha.finish();
+}
+
 bool sha256_is(std::string_view bytes, std::string_view hex) {
-  const std::array<uint8_t, 32> digest = sha256(bytes);
+  const Sha256Digest digest = sha256(bytes);
   constexpr char kHex[] = "0123456789abcdef";
   if (hex.size() != 64) return false;
   for (size_t i = 0; i < 64; ++i)

@@ -102,8 +102,10 @@ class Executor {
   virtual Status truncate(uint32_t positions) = 0;
 
   // One position of one state in the form every backend shares: keys [n_kv_heads, key_dim], then values
-  // [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns. Importing sets the sequence's
-  // end behind the highest position; with a window it need not start at 0, what the next query sees is enough.
+  // [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns. Rows are imported after
+  // `truncate(0)`, rising and without gaps, from the first one that a later query sees: of what lies before it nothing
+  // is asked until the next `truncate(0)`. They may come from a file: what is not finite becomes what `append` makes
+  // of it.
   virtual Status export_row(State state, uint32_t position, std::span<uint8_t> to) = 0;
   virtual Status import_row(State state, uint32_t position, std::span<const uint8_t> from) = 0;
 
@@ -122,8 +124,14 @@ struct BackendServices {
   uint32_t instruction_sets = UINT32_MAX;
 };
 
+// How a backend rounds and in which order it adds.
+struct Arithmetic {
+  const char* name;   // as long as the backend
+  uint32_t version;   // rises whenever any bit of any result may change
+};
+
 inline constexpr uint32_t kInterfaceVersion =
-    interface_version<SessionShape, Batch, ValueMemory, CancelFlag, Footprint, BackendServices>();
+    interface_version<SessionShape, Batch, ValueMemory, CancelFlag, Footprint, BackendServices, Arithmetic>();
 
 class Backend {
  public:
@@ -131,6 +139,10 @@ class Backend {
   // the rest.
   virtual const char* name() const = 0;
   uint32_t interface_version() const { return interface_version_; }
+  // The same steps under the same arithmetic give the same bits from the same states, on every machine and in every
+  // build: what is restored from a snapshot must have been made under the arithmetic that goes on. A backend whose
+  // bits depend on a device or a driver has them in the name.
+  virtual Arithmetic arithmetic() const { return {name(), 1}; }
   // True when Values and states of its steps live in host memory (then the planner gives them a place).
   virtual bool uses_host_values() const = 0;
   // A pure function of the step and the device: prints the support matrix and decides the placement. The step's data

@@ -44,6 +44,7 @@ Result<Sequence*> Sequence::create(const Plan& plan, std::span<const PlacedPart>
   if (sequence == nullptr) return sequence;
   for (uint32_t i = 0; i < output_rows.size(); ++i) output_rows[i] = i;
   sequence->plan_ = &plan;
+  sequence->parts_ = parts;
   sequence->options_ = options;
   sequence->history_ = history;
   sequence->output_rows_ = output_rows;
@@ -83,21 +84,25 @@ Status Sequence::make_room(size_t count) {
   return {};
 }
 
+void Sequence::forget_states() {
+  for (Executor* executor : executors_) static_cast<void>(executor->truncate(0).ok());
+  n_run_ = no_return_below_ = 0;
+  has_logits_ = false;
+}
+
 // Forgets what was run from position `n_run` on. The planned states of this build are position-addressed, so a shorter
 // length is all they need; one that cannot go back says so and is emptied, and the history is run again from its start.
 void Sequence::truncate_to(uint32_t n_run) {
-  for (Executor* executor : executors_) {
-    if (executor->truncate(n_run).ok()) continue;
-    for (Executor* each : executors_) static_cast<void>(each->truncate(0).ok());
-    n_run = 0;
-    break;
-  }
+  bool can_go_back = n_run >= no_return_below_;
+  for (size_t i = 0; i < executors_.size() && can_go_back; ++i) can_go_back = executors_[i]->truncate(n_run).ok();
+  if (!can_go_back) return forget_states();
   n_run_ = n_run;
   has_logits_ = false;
 }
 
 // Runs the next `rows` tokens of the history, all executors in order.
 Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows) {
+  has_logits_ = false;   // what runs uses their memory, also when it does not get to its end
   const Batch batch{history_.subspan(n_run_, rows), n_run_, output_rows};
   Status status;
   size_t begun = 0;
@@ -114,12 +119,11 @@ Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows)
   }
   if (!status.ok()) {
     for (size_t i = 0; i < begun; ++i) executors_[i]->discard();
-    if (status.code() == Code::cancelled) cancel_.store(0, std::memory_order_relaxed);
+    if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
     return status;
   }
   for (Executor* executor : executors_) executor->commit();
   n_run_ += rows;
-  has_logits_ = false;
   return {};
 }
 

@@ -57,6 +57,20 @@ class Sequence {
   uint64_t stream_index() const { return n_dropped_ + n_history_; }
 
   std::atomic<uint32_t>& cancel_flag() { return cancel_; }
+  // True when a cancel was asked for; it is then done with.
+  bool take_cancel() {
+    if (cancel_.load(std::memory_order_relaxed) == 0) return false;
+    cancel_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+
+  // The sequence's part of a snapshot; its bytes are described in snapshot.h.
+  uint64_t snapshot_bytes() const;
+  Status write_snapshot(std::span<uint8_t> to) const;   // snapshot_bytes() of them
+  // Whether this sequence can be restored from these bytes, whoever made them; changes nothing.
+  Status check_snapshot(std::span<const uint8_t> from) const;
+  // From bytes that were checked. When it fails or is cancelled, the tokens are the old ones, none of them run.
+  Status restore(std::span<const uint8_t> from);
 
  private:
   Status check_tokens(std::span<const int32_t> tokens) const;
@@ -65,7 +79,15 @@ class Sequence {
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
   void truncate_to(uint32_t n_run);
 
+  uint64_t bytes_of(uint32_t n_history, uint32_t n_run, bool has_logits) const;
+  Status check_numbers(const struct SequenceHeader& header) const;
+  Executor* executor_of(uint16_t state) const;
+  template <class Byte, class Visit>
+  Result<Byte*> visit_rows(uint32_t n_run, Byte* at, Visit visit) const;
+  void forget_states();
+
   const Plan* plan_ = nullptr;
+  std::span<const PlacedPart> parts_;
   SequenceOptions options_;
   std::span<int32_t> history_;        // [context + 1]
   std::span<uint32_t> output_rows_;   // [max_outputs], 0, 1, 2 ...
@@ -74,6 +96,8 @@ class Sequence {
   uint32_t n_history_ = 0, n_run_ = 0;
   bool has_logits_ = false;   // of token n_run_ - 1, in the first row of the plan's result
   uint64_t n_dropped_ = 0;
+  // After a restore whose windows do not reach back to the beginning: shorter than this, a sequence lacks positions.
+  uint32_t no_return_below_ = 0;
   std::atomic<uint32_t> cancel_{0};
 };
 

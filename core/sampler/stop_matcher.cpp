@@ -67,6 +67,17 @@ void StopMatcher::step(unsigned char byte) {
   }
 }
 
+// While anything is held, a stop string may still begin where it begins: were it a complete one, the text had ended.
+bool StopMatcher::would_hold(std::string_view bytes) const {
+  bool may_become_one = false;
+  for (const Stop& stop : stops_.first(stop_count_)) {
+    const std::string_view text(bytes_.data() + stop.begin, stop.length);
+    if (bytes.starts_with(text)) return false;
+    may_become_one = may_become_one || text.starts_with(bytes);
+  }
+  return may_become_one;
+}
+
 uint64_t StopMatcher::earliest_start() const {
   uint64_t start = std::min(found_, position_);
   for (const Stop& stop : stops_.first(stop_count_)) start = std::min(start, position_ - stop.matched);

@@ -50,6 +50,10 @@ class StopMatcher {
   bool stopped() const { return stopped_; }
   uint32_t stop_index() const { return found_index_; }              // of the one found, in the order of `set`
   uint32_t held_bytes() const { return held_end_ - held_begin_; }   // less than the longest stop string
+  std::string_view held() const { return {held_.data() + held_begin_, held_bytes()}; }
+  // True when an answer that begins with these bytes (at least one) has all of them held back. What `held` gives is
+  // always so, and feeding it to a matcher that was reset brings back all that matters of the text before.
+  bool would_hold(std::string_view bytes) const;
 
  private:
   struct Stop {

@@ -34,6 +34,15 @@ size_t TextStream::push(std::string_view bytes, std::span<char> out) {
   return written;
 }
 
+bool TextStream::set_held(std::string_view bytes) {
+  held_ = 0;
+  if (bytes.size() >= sizeof bytes_) return false;
+  char shown[room(sizeof bytes_)];
+  if (push(bytes, shown) == 0) return true;
+  held_ = 0;
+  return false;
+}
+
 size_t TextStream::flush(std::span<char> out) {
   size_t written = 0;
   for (size_t at = 0; at < held_ && out.size() - written >= kReplacementBytes.size();

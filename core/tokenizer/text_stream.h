@@ -19,6 +19,9 @@ class TextStream {
   size_t flush(std::span<char> out);
 
   size_t held_bytes() const { return held_; }
+  std::string_view held() const { return {bytes_, held_}; }
+  // As if these bytes were what `push` held back. False, and nothing is held, when it would not hold them back.
+  bool set_held(std::string_view bytes);
 
  private:
   char bytes_[4] = {};

@@ -36,6 +36,8 @@ TEST_CASE("Calls on no session say so", "[api][arguments]") {
   const float* logits = nullptr;
   const int32_t* tokens = nullptr;
   size_t n = 0;
+  uint64_t bytes = 0;
+  char text_of_8[8] = {};
   mote_text text{};
   text.struct_bytes = sizeof text;
   check_refused({
@@ -52,6 +54,9 @@ TEST_CASE("Calls on no session say so", "[api][arguments]") {
       {"rewind", [&](mote_error* e) { return mote_rewind(nullptr, 0, e); }, "session is NULL"},
       {"history", [&](mote_error* e) { return mote_history(nullptr, &tokens, &n, e); }, "session"},
       {"set_samplers", [&](mote_error* e) { return mote_set_samplers(nullptr, nullptr, e); }, "session is NULL"},
+      {"snapshot_bytes", [&](mote_error* e) { return mote_snapshot_bytes(nullptr, &bytes, e); }, "session is NULL"},
+      {"snapshot", [&](mote_error* e) { return mote_snapshot(nullptr, text_of_8, 8, &bytes, e); }, "session is NULL"},
+      {"restore", [&](mote_error* e) { return mote_restore(nullptr, text_of_8, 8, e); }, "session is NULL"},
   });
   mote_cancel(nullptr);
   CHECK(mote_session_close(nullptr, nullptr) == MOTE_OK);
@@ -151,6 +156,7 @@ TEST_CASE("Outputs that are NULL are refused where they are needed", "[api][argu
   int32_t ids[4] = {1, 2, 3, 4};
   char text[8];
   size_t n = 0;
+  uint64_t bytes = 0;
   mote_metadata entry{};
   entry.struct_bytes = sizeof entry;
   mote_tensor tensor{};
@@ -166,6 +172,13 @@ TEST_CASE("Outputs that are NULL are refused where they are needed", "[api][argu
       {"history", [&](mote_error* e) { return mote_history(session, &tokens, nullptr, e); }, "n_tokens"},
       {"text_next", [&](mote_error* e) { return mote_text_next(session, nullptr, e); }, "text is NULL"},
       {"text_flush", [&](mote_error* e) { return mote_text_flush(session, nullptr, e); }, "text is NULL"},
+      {"snapshot_bytes", [&](mote_error* e) { return mote_snapshot_bytes(session, nullptr, e); }, "snapshot_bytes is"},
+      {"snapshot, no size", [&](mote_error* e) { return mote_snapshot(session, text, 8, nullptr, e); },
+       "snapshot_bytes is NULL"},
+      {"snapshot, no data", [&](mote_error* e) { return mote_snapshot(session, nullptr, 8, &bytes, e); },
+       "data is NULL with capacity_bytes 8"},
+      {"restore, no data", [&](mote_error* e) { return mote_restore(session, nullptr, 8, e); }, "data is NULL"},
+      {"restore, nothing", [&](mote_error* e) { return mote_restore(session, text, 0, e); }, "0 bytes are no snapshot"},
       {"session_open", [&](mote_error* e) { return mote_session_open(model, nullptr, {}, nullptr, e); },
        "session is NULL"},
       {"session_quote", [&](mote_error* e) { return mote_session_quote(model, nullptr, nullptr, e); }, "quote is NULL"},

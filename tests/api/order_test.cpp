@@ -72,6 +72,7 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
     text.struct_bytes = sizeof text;
     const float* logits = nullptr;
     const int32_t* tokens = nullptr;
+    uint64_t bytes = 0;
     to.said = {mote_feed(to.session, &token, 1, &n, nullptr),
                mote_prompt(to.session, &token, 1, &n, &n, nullptr),
                mote_step(to.session, nullptr),
@@ -83,6 +84,9 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
                mote_rewind(to.session, 0, nullptr),
                mote_history(to.session, &tokens, &n, nullptr),
                mote_set_samplers(to.session, nullptr, nullptr),
+               mote_snapshot_bytes(to.session, &bytes, nullptr),
+               mote_snapshot(to.session, nullptr, 0, &bytes, nullptr),
+               mote_restore(to.session, &token, 4, nullptr),
                mote_session_close(to.session, nullptr)};
     return 0;
   };
@@ -90,7 +94,7 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
   size_t done = 0;
   CHECK(mote_evaluate(session, tokens, 3, intrude, &inside, &done, nullptr) == MOTE_OK);
   CHECK(done == 3);
-  CHECK(inside.said == std::vector<mote_status>(12, MOTE_BUSY));
+  CHECK(inside.said == std::vector<mote_status>(15, MOTE_BUSY));
   CHECK(history(session) == Tokens{1, 2, 3});
   const Outcome said = outcome([&](mote_error* e) { return mote_step(session, e); });
   CHECK(said.status == MOTE_OK);

@@ -1,9 +1,14 @@
 // The verbs of a sequence's state on every backend: what they promise in core/ops/backend.h.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <cstring>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <string>
 
+#include "core/base/half.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/harness.h"
 
@@ -128,6 +133,34 @@ TEST_CASE("exported positions are the oracle's, byte for byte, and imported else
     run_range(to, kept, all, 8);
     to.check_memory();
     return compare_bits(fresh_tail(entry, made, kept), to.output());
+  });
+  CHECK(wrong == "");
+}
+
+TEST_CASE("what is imported is brought into the range of its type, as what is appended is", "[conformance][state]") {
+  const std::string wrong = on_every_backend([](const BackendEntry& entry, const Case& made) -> std::string {
+    Rig rig(entry, made, batches_of(8));
+    State state;
+    state.id = 0;
+    std::vector<uint8_t> row(rig.state_row_bytes(0)), kept(row.size());
+    for (const double value : {double{NAN}, double{INFINITY}, -double{INFINITY}, -0.0, 1.5}) {
+      const StateInfo& info = made.plan.states[0];
+      const bool f16 = row.size() == size_t{info.n_kv_heads} * (info.key_dim + info.value_dim) * 2;
+      const size_t size = f16 ? 2 : 4;
+      const double limit = f16 ? 65504.0 : double{std::numeric_limits<float>::max()};
+      const auto bytes_of = [&](double number, std::vector<uint8_t>& to) {
+        const auto single = static_cast<float>(number);
+        const uint16_t half = f32_to_f16(single);
+        for (size_t at = 0; at < to.size(); at += size)
+          std::memcpy(&to[at], f16 ? static_cast<const void*>(&half) : &single, size);
+      };
+      bytes_of(value, row);
+      if (!rig.executor().import_row(state, 0, row).ok() || !rig.executor().export_row(state, 0, kept).ok())
+        return "a row was not taken";
+      bytes_of(value != value ? 0.0 : std::clamp(value, -limit, limit), row);
+      if (kept != row) return std::to_string(value) + " is kept as something else";
+    }
+    return {};
   });
   CHECK(wrong == "");
 }

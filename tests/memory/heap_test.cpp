@@ -68,6 +68,11 @@ mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
   if (status == MOTE_OK) status = mote_rewind(session, 4, &error);
   if (status == MOTE_OK) status = mote_prompt(session, tokens, n, nullptr, &done, &error);
   if (status == MOTE_OK) status = mote_step(session, &error);
+  static unsigned char snapshot[1 << 20];
+  uint64_t bytes = 0;
+  if (status == MOTE_OK) status = mote_snapshot_bytes(session, &bytes, &error);
+  if (status == MOTE_OK) status = mote_snapshot(session, snapshot, sizeof snapshot, &bytes, &error);
+  if (status == MOTE_OK) status = mote_restore(session, snapshot, bytes, &error);
   // Refusals write a sentence: that takes no heap either.
   if (status == MOTE_OK && mote_feed(session, tokens, 1u << 20, &done, &error) == MOTE_OK) status = MOTE_BUSY;
   return status;

@@ -65,6 +65,11 @@ void* call_all(void* argument) {
   keep(mote_prompt(session, calls.tokens->data(), 25, nullptr, &count, nullptr));
   keep(mote_rewind(session, 3, nullptr));
   keep(mote_set_samplers(session, calls.session_with, nullptr));
+  static unsigned char snapshot[1 << 20];
+  uint64_t bytes = 0;
+  keep(mote_snapshot_bytes(session, &bytes, nullptr));
+  keep(mote_snapshot(session, snapshot, sizeof snapshot, &bytes, nullptr));
+  keep(mote_restore(session, snapshot, bytes, nullptr));
   keep(mote_session_close(session, nullptr));
   keep(mote_model_close(model, nullptr));
   keep(mote_engine_close(engine, nullptr));

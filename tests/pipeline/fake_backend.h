@@ -17,6 +17,13 @@ struct FakeExecutor final : Executor {
   std::vector<Run> runs;
   std::vector<uint32_t> truncations;
   uint32_t n_committed = 0, n_discarded = 0;
+  struct Imported {
+    uint32_t state, position;
+    size_t bytes;
+    uint8_t said_state, said_position;
+  };
+  std::vector<Imported> imported;
+  size_t fail_import_at = SIZE_MAX;
   uint32_t fail_run_at = UINT32_MAX;   // the run of this number fails
   bool refuses_truncate = false;       // like a ring that no longer holds the window
   std::atomic<uint32_t>* cancel_during_run = nullptr;
@@ -45,16 +52,26 @@ struct FakeExecutor final : Executor {
     if (refuses_truncate && positions != 0) return Status::error(Code::wrong_state, "the window is gone");
     return {};
   }
-  Status export_row(State, uint32_t, std::span<uint8_t>) override { return {}; }
-  Status import_row(State, uint32_t, std::span<const uint8_t>) override { return {}; }
+  // A row is its layer and position, repeated.
+  Status export_row(State state, uint32_t position, std::span<uint8_t> to) override {
+    for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<uint8_t>(i % 2 == 0 ? state.id : position);
+    return {};
+  }
+  Status import_row(State state, uint32_t position, std::span<const uint8_t> from) override {
+    if (imported.size() == fail_import_at) return Status::error(Code::backend_failed, "an import was told to fail");
+    imported.push_back({state.id, position, from.size(), from[0], from[1]});
+    return {};
+  }
 };
 
 struct FakeBackend final : Backend {
   explicit FakeBackend(const char* name, bool host = true) : name_(name), host_(host) {}
   std::set<Op> refused;
   FakeExecutor executor;
+  Arithmetic rounds = {nullptr, 0};   // NULL: its name, version 1
 
   const char* name() const override { return name_; }
+  Arithmetic arithmetic() const override { return rounds.name == nullptr ? Backend::arithmetic() : rounds; }
   bool uses_host_values() const override { return host_; }
   bool supports(const Step& step, const Plan&) const override { return refused.count(step.op) == 0; }
   Result<Program*> compile(const PlanPart&, Arena&, Footprint*) override { return static_cast<Program*>(nullptr); }
@@ -88,7 +105,9 @@ struct TestPlan {
 
 inline Matrix fake_matrix(uint32_t rows, uint32_t columns) { return {nullptr, rows, columns, Format::f32, "fake"}; }
 
-inline void build_small(PlanBuilder& b, uint32_t n_layers = 2, uint32_t d = 32, uint32_t n_vocab = 100) {
+// window: of the odd layers; 0: none.
+inline void build_small(PlanBuilder& b, uint32_t n_layers = 2, uint32_t d = 32, uint32_t n_vocab = 100,
+                        uint32_t window = 0) {
   const RopeSettings rope{{nullptr, 8, 1}, RopePairing::halves, 0};
   Value x = b.embed(fake_matrix(n_vocab, d));
   for (uint32_t i = 0; i < n_layers; ++i) {
@@ -96,7 +115,7 @@ inline void build_small(PlanBuilder& b, uint32_t n_layers = 2, uint32_t d = 32, 
     Value h = b.rms_norm(x, {nullptr, d}, 1e-5f);
     Value q = b.rope(b.linear(h, fake_matrix(d, d)), 8, rope);
     Value k = b.rope(b.linear(h, fake_matrix(d, d)), 8, rope);
-    State past = b.append(b.kv_state(d / 8, 8, 8), k, b.linear(h, fake_matrix(d, d)));
+    State past = b.append(b.kv_state(d / 8, 8, 8, i % 2 == 1 ? window : 0), k, b.linear(h, fake_matrix(d, d)));
     x = b.add(x, b.linear(b.causal_attention(q, past, {d / 8, 1, 0}), fake_matrix(d, d)));
     h = b.rms_norm(x, {nullptr, d}, 1e-5f);
     x = b.add(x,

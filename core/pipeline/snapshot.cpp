@@ -1,0 +1,233 @@
+// The sequence's part of a snapshot: written from a sequence, checked against another one, restored into it.
+#include "core/pipeline/snapshot.h"
+
+#include <cstring>
+
+#include "core/base/bytes.h"
+#include "core/base/slice.h"
+#include "core/pipeline/sequence.h"
+
+namespace mote {
+namespace {
+
+void write_state(const StateInfo& state, uint8_t* to) {
+  const uint32_t fields[] = {state.layer, state.n_kv_heads, state.key_dim, state.value_dim, state.window};
+  static_assert(sizeof fields == SequenceHeader::kStateBytes);
+  std::memcpy(to, fields, sizeof fields);
+}
+
+uint64_t row_bytes(const StateInfo& state, KvType type) {
+  return uint64_t{state.n_kv_heads} * (uint64_t{state.key_dim} + state.value_dim) * (type == KvType::f16 ? 2 : 4);
+}
+
+const char* kv_name(uint32_t type) {
+  if (type == static_cast<uint32_t>(KvType::f16)) return "f16";
+  return type == static_cast<uint32_t>(KvType::f32) ? "f32" : "of an unknown type";
+}
+
+// Adds "name version" to a list of names unless it stands there, as far as there is room.
+void add_name(char (&names)[48], size_t* length, const Arithmetic& arithmetic) {
+  char text[48];
+  const std::string_view pattern = "{} {}";
+  const FormatArgument arguments[] = {arithmetic.name, arithmetic.version};
+  const std::string_view added(text, format_sentence(text, sizeof text, pattern, arguments, 2));
+  const std::string_view so_far(names, *length);
+  for (size_t at = 0; at < so_far.size();) {
+    const size_t comma = so_far.find(", ", at), end = comma == std::string_view::npos ? so_far.size() : comma;
+    if (slice(so_far, at, end - at) == added) return;
+    at = end + 2;
+  }
+  for (const std::string_view piece : {std::string_view(*length == 0 ? "" : ", "), added})
+    for (const char c : piece)
+      if (*length + 1 < sizeof names) names[(*length)++] = c;
+}
+
+}   // namespace
+
+PlacedArithmetic placed_arithmetic(std::span<const PlacedPart> parts) {
+  PlacedArithmetic placed;
+  size_t length = 0;
+  Sha256 places;
+  for (size_t i = 0; i < parts.size();) {
+    const Arithmetic arithmetic = parts[i].backend->arithmetic();
+    const std::string_view name = arithmetic.name;
+    uint64_t steps = 0;
+    for (; i < parts.size(); ++i) {   // neighbours of one arithmetic are one run, whoever computes them
+      const Arithmetic next = parts[i].backend->arithmetic();
+      if (next.version != arithmetic.version || name != next.name) break;
+      steps += parts[i].part.count;
+    }
+    places.add_number(steps);
+    places.add_number(arithmetic.version);
+    places.add_number(name.size());
+    places.add(name);
+    add_name(placed.names, &length, arithmetic);
+  }
+  placed.places = places.finish();
+  return placed;
+}
+
+void SequenceHeader::write(uint8_t* to) const {
+  std::memcpy(to, arithmetic.names, sizeof arithmetic.names);
+  std::memcpy(to + 48, arithmetic.places.data(), arithmetic.places.size());
+  const uint32_t numbers[] = {kv_type, n_vocab, n_states, n_history, n_run, has_logits};
+  std::memcpy(to + 80, numbers, sizeof numbers);
+  store_le(to + 104, n_dropped);
+}
+
+SequenceHeader SequenceHeader::read(const uint8_t* from) {
+  SequenceHeader header;
+  std::memcpy(header.arithmetic.names, from, sizeof header.arithmetic.names);
+  std::memcpy(header.arithmetic.places.data(), from + 48, header.arithmetic.places.size());
+  uint32_t* const numbers[] = {&header.kv_type,   &header.n_vocab, &header.n_states,
+                               &header.n_history, &header.n_run,   &header.has_logits};
+  for (size_t i = 0; i < std::size(numbers); ++i) *numbers[i] = load_le<uint32_t>(from + 80 + 4 * i);
+  header.n_dropped = load_le<uint64_t>(from + 104);
+  return header;
+}
+
+// ------------------------------------------------------------------------------------------------ the sequence
+
+// Bytes of a snapshot whose numbers were checked, or are the sequence's own: none of the sums can wrap, because the
+// states of the session hold as many rows and more.
+uint64_t Sequence::bytes_of(uint32_t n_history, uint32_t n_run, bool has_logits) const {
+  uint64_t bytes = SequenceHeader::kBytes + plan_->states.size() * SequenceHeader::kStateBytes +
+                   uint64_t{n_history} * sizeof(int32_t) + (has_logits ? uint64_t{n_vocab()} * sizeof(float) : 0);
+  for (const StateInfo& state : plan_->states)
+    bytes += (n_run - first_kept_row(state, n_run)) * row_bytes(state, options_.shape.kv_type);
+  return bytes;
+}
+
+uint64_t Sequence::snapshot_bytes() const { return bytes_of(n_history_, n_run_, has_logits_); }
+
+Executor* Sequence::executor_of(uint16_t state) const {
+  for (size_t i = 0; i < parts_.size(); ++i)
+    for (const Step& step : parts_[i].part.steps())
+      if (step.state.id == state) return executors_[i];
+  return nullptr;
+}
+
+// visit(executor, state, position, row): every row of a snapshot, whose rows begin at `at`; returns what follows them.
+template <class Byte, class Visit>
+Result<Byte*> Sequence::visit_rows(uint32_t n_run, Byte* at, Visit visit) const {
+  for (uint16_t id = 0; id < plan_->states.size(); ++id) {
+    const StateInfo& info = plan_->states[id];
+    const auto bytes = static_cast<size_t>(row_bytes(info, options_.shape.kv_type));
+    Executor* executor = executor_of(id);
+    State state;
+    state.id = id;
+    if (executor == nullptr)
+      return Status::error(Code::backend_failed, "nobody keeps the state of layer {}", info.layer);
+    for (uint32_t position = first_kept_row(info, n_run); position < n_run; ++position, at += bytes)
+      MOTE_RETURN_IF_ERROR(visit(*executor, state, position, std::span<Byte>(at, bytes)));
+  }
+  return at;
+}
+
+Status Sequence::write_snapshot(std::span<uint8_t> to) const {
+  SequenceHeader header;
+  header.arithmetic = placed_arithmetic(parts_);
+  header.kv_type = static_cast<uint32_t>(options_.shape.kv_type);
+  header.n_vocab = n_vocab();
+  header.n_states = static_cast<uint32_t>(plan_->states.size());
+  header.n_history = n_history_;
+  header.n_run = n_run_;
+  header.has_logits = has_logits_ ? 1 : 0;
+  header.n_dropped = n_dropped_;
+  uint8_t* at = to.data();
+  header.write(at);
+  at += SequenceHeader::kBytes;
+  for (const StateInfo& state : plan_->states) write_state(state, at), at += SequenceHeader::kStateBytes;
+  for (const int32_t token : history()) store_le(at, token), at += sizeof token;
+  MOTE_ASSIGN_OR_RETURN(uint8_t* rows_end,
+                        visit_rows(n_run_, at, [](Executor& executor, State state, uint32_t position, auto row) {
+                          return executor.export_row(state, position, row);
+                        }));
+  if (has_logits_) std::memcpy(rows_end, logits().data(), logits().size_bytes());
+  return {};
+}
+
+Status Sequence::check_numbers(const SequenceHeader& header) const {
+  const PlacedArithmetic own = placed_arithmetic(parts_);
+  if (std::memcmp(header.arithmetic.names, own.names, sizeof own.names) != 0) {
+    size_t length = 0;
+    while (length < sizeof own.names && header.arithmetic.names[length] != 0) ++length;
+    return Status::error(Code::unsupported, "the snapshot was made with the arithmetic {}, this session runs {}",
+                         std::string_view(header.arithmetic.names, length), own.names);
+  }
+  if (header.arithmetic.places != own.places)
+    return Status::error(Code::unsupported,
+                         "the snapshot was made with the arithmetic {} too, but with other steps on other backends",
+                         own.names);
+  if (header.kv_type != static_cast<uint32_t>(options_.shape.kv_type))
+    return Status::error(Code::unsupported, "the snapshot's keys and values are {}, this session's {}",
+                         kv_name(header.kv_type), kv_name(static_cast<uint32_t>(options_.shape.kv_type)));
+  if (header.n_vocab != n_vocab() || header.n_states != plan_->states.size())
+    return Status::error(Code::invalid_argument,
+                         "the snapshot is of {} layers' states and a vocabulary of {}, the model has {} and {}",
+                         header.n_states, header.n_vocab, plan_->states.size(), n_vocab());
+  const uint64_t room = uint64_t{options_.shape.context} + (options_.slide ? 1 : 0);
+  if (header.n_history > room || header.n_run > options_.shape.context)
+    return Status::error(Code::context_full, "the snapshot's {} tokens do not fit in a context of {}", header.n_history,
+                         options_.shape.context);
+  const bool has_logits = header.has_logits == 1 && header.n_run == header.n_history && header.n_run != 0;
+  if (header.n_run > header.n_history || (header.has_logits != 0 && !has_logits) || header.n_dropped >> 62 != 0)
+    return Status::error(Code::invalid_argument,
+                         "the snapshot contradicts itself: {} tokens, {} run, logits {}, {} dropped", header.n_history,
+                         header.n_run, header.has_logits, header.n_dropped);
+  return {};
+}
+
+Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
+  if (from.size() < SequenceHeader::kBytes)
+    return Status::error(Code::invalid_argument, "the snapshot ends within its header");
+  const SequenceHeader header = SequenceHeader::read(from.data());
+  MOTE_RETURN_IF_ERROR(check_numbers(header));
+  const uint64_t bytes = bytes_of(header.n_history, header.n_run, header.has_logits != 0);
+  if (from.size() != bytes)
+    return Status::error(Code::invalid_argument, "the snapshot's {} tokens and their states take {} bytes, it has {}",
+                         header.n_history, bytes, from.size());
+  const uint8_t* at = from.data() + SequenceHeader::kBytes;
+  for (const StateInfo& state : plan_->states) {
+    uint8_t expected[SequenceHeader::kStateBytes];
+    write_state(state, expected);
+    if (std::memcmp(at, expected, sizeof expected) != 0)
+      return Status::error(Code::invalid_argument, "the snapshot's state of layer {} has another shape", state.layer);
+    at += sizeof expected;
+  }
+  for (uint32_t i = 0; i < header.n_history; ++i, at += sizeof(int32_t)) {
+    const int32_t token = load_le<int32_t>(at);
+    if (token < 0 || static_cast<uint32_t>(token) >= n_vocab())
+      return Status::error(Code::invalid_argument,
+                           "the snapshot's token {} at index {} is outside the vocabulary of {}", token, i, n_vocab());
+  }
+  return {};
+}
+
+Status Sequence::restore(std::span<const uint8_t> from) {
+  const SequenceHeader header = SequenceHeader::read(from.data());
+  const uint8_t* const tokens =
+      from.data() + SequenceHeader::kBytes + plan_->states.size() * SequenceHeader::kStateBytes;
+  const uint8_t* const rows = tokens + size_t{header.n_history} * sizeof(int32_t);
+  forget_states();
+  const auto import_row = [this](Executor& executor, State state, uint32_t position, auto row) {
+    if (take_cancel()) return Status::error(Code::cancelled, "cancelled while restoring position {}", position);
+    return executor.import_row(state, position, row);
+  };
+  const Result<const uint8_t*> rows_end = visit_rows(header.n_run, rows, import_row);
+  if (!rows_end.ok()) {
+    forget_states();
+    return rows_end.status();
+  }
+  for (uint32_t i = 0; i < header.n_history; ++i) history_[i] = load_le<int32_t>(tokens + 4 * size_t{i});
+  n_history_ = header.n_history;
+  n_run_ = header.n_run;
+  n_dropped_ = header.n_dropped;
+  has_logits_ = header.has_logits != 0;
+  if (has_logits_) std::memcpy(values_.data(plan_->logits), rows_end.value(), size_t{n_vocab()} * sizeof(float));
+  for (const StateInfo& state : plan_->states)
+    if (first_kept_row(state, n_run_) != 0) no_return_below_ = n_run_;
+  return {};
+}
+
+}   // namespace mote
