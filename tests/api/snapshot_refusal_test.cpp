@@ -121,6 +121,7 @@ TEST_CASE("Text that may become a stop string goes only where that stop string i
   const Session session(model, options);
   feed(session, {'a'});
   mote_text text{};
+  text.struct_bytes = sizeof text;
   for (int i = 0; i < 2; ++i) REQUIRE(mote_text_next(session, &text, nullptr) == MOTE_OK);
   const Bytes snapshot = take_snapshot(session);
   const auto said = [&](std::vector<const char*> stops) {
@@ -259,6 +260,7 @@ TEST_CASE("2,000 forged snapshots are refused and change nothing, or are taken a
       }
       ++n_taken;
       mote_text text{};
+      text.struct_bytes = sizeof text;
       for (int i = 0; i < 3; ++i) {
         const mote_status said = mote_text_next(session, &text, nullptr);
         if (said != MOTE_OK && said != MOTE_NOT_FINITE && said != MOTE_WRONG_STATE) ++n_lost;

@@ -157,6 +157,7 @@ TEST_CASE("A text goes on where it was, in the middle of a character and of what
     feed(session, {'a'});
     std::string text;
     mote_text piece{};
+    piece.struct_bytes = sizeof piece;
     for (size_t i = 0; i < cut; ++i) {
       REQUIRE(mote_text_next(session, &piece, nullptr) == MOTE_OK);
       text.append(piece.bytes, piece.n_bytes);

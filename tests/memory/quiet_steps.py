@@ -15,6 +15,8 @@ import tempfile
 
 # Threads wait for each other, look at the clock, yield, and the pool asks whether it was forked off; that is all.
 ALLOWED = {"futex", "sched_yield", "clock_gettime", "getpid"}
+# A thread started at set-up that a busy machine lets run only now: its C library's first words.
+ALLOWED |= {"rseq", "set_robust_list", "rt_sigprocmask"}
 SLACK_BYTES = 1 << 20
 
 
