@@ -9,6 +9,7 @@
 set -eu
 mote_root=$(cd "$(dirname "$0")/.." && pwd)
 . "$mote_root/tools/dependencies.sh"
+. "$mote_root/tools/oldest.sh"
 cd "$mote_root"
 
 case ${1:-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -24,6 +25,7 @@ if [ -n "${MOTE_GOLDENS_DIR:-}" ]; then
 fi
 
 started=$(date +%s)
+cmake=cmake
 heading() { printf '== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
 
 # build PRESET SANITIZER FOLDER OPTIONS...: configures into build/FOLDER and builds all of it, quietly while all is well.
@@ -38,9 +40,9 @@ build() {
     *) need_catch2 "${CXX:-c++}" "$sanitizer" ;;
   esac
   mkdir -p "$folder"
-  cmake --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
+  "$cmake" --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
     > "$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; die "$folder could not be configured"; }
-  cmake --build "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; die "$folder does not build"; }
+  "$cmake" --build "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; die "$folder does not build"; }
 }
 
 heading "installing what is missing"
@@ -85,6 +87,12 @@ CC=$first_cc CXX=$first_cxx
 # Builds that others choose: the smallest, and one backend with a few formats.
 build size '' size
 build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
+# The library by the oldest tools that it promises, with the C++ library that Android has.
+if (need_packages oldest) && cmake=$(need_oldest_cmake); then
+  CC=clang-14 CXX=clang++-14 build release '' oldest -DMOTE_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS=-stdlib=libc++
+else
+  say "the library was not built with clang 14 and CMake 3.22: they are not to be had here"
+fi
 
 # One run over the test lists of all builds, so that one summary counts everything.
 mkdir -p build/all

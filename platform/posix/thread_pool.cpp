@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <initializer_list>
 #include <new>
 
 #include "platform/clock.h"
