@@ -89,7 +89,7 @@ build size '' size
 build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
 # The library by the oldest tools that it promises, with the C++ library that Android has.
 if (need_packages oldest) && cmake=$(need_oldest_cmake); then
-  CC=clang-14 CXX=clang++-14 build release '' oldest -DMOTE_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS=-stdlib=libc++
+  (CC=clang-14 CXX=clang++-14 && build release '' oldest -DMOTE_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS=-stdlib=libc++)
 else
   say "the library was not built with clang 14 and CMake 3.22: they are not to be had here"
 fi
