@@ -10,6 +10,7 @@ set -eu
 mote_root=$(cd "$(dirname "$0")/.." && pwd)
 . "$mote_root/tools/dependencies.sh"
 . "$mote_root/tools/oldest.sh"
+. "$mote_root/tools/kotlin.sh"
 cd "$mote_root"
 
 case ${1:-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -50,6 +51,14 @@ need_packages program tests
 has_clang=yes
 (need_packages checks) || has_clang=no
 (need_packages firmware) || say "examples/firmware is not tried here: there is no compiler or emulator for its boards"
+# The Java bridge, where a JDK and Kotlin can be had.
+with_jni=OFF
+if (need_packages java) && JAVA_HOME=$(find_java_home) && MOTE_KOTLIN=$(need_kotlin); then
+  export JAVA_HOME MOTE_KOTLIN
+  with_jni=ON
+else
+  say "the Java bridge is not tested: a JDK, maven or Kotlin is not to be had here"
+fi
 
 mkdir -p build
 # Quickstart first, as a new user would; its second run is one of the tests.
@@ -66,7 +75,7 @@ fi
 
 # All tests under the address and undefined-behaviour sanitizers, but for real models; and all in the optimised build.
 build dev address,undefined dev
-build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real"
+build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
 thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
 first_cc=$CC first_cxx=$CXX

@@ -31,6 +31,7 @@ model     python3-pip           have_pip
 tests     python3               have python3
 tests     python3-numpy         have_numpy
 tests     strace                have strace
+tests     pkg-config            have pkg-config
 checks    clang-19              have clang++-19
 checks    libclang-rt-19-dev    have_clang_runtime
 checks    clang-format-19       have clang-format-19
@@ -41,6 +42,8 @@ firmware  libnewlib-arm-none-eabi              have_arm_header stdlib.h
 firmware  libstdc++-arm-none-eabi-newlib       have_arm_header span
 firmware  qemu-system-arm       have qemu-system-arm
 npm       npm                   have npm
+java      openjdk-17-jdk-headless,default-jdk-headless have javac
+java      maven                 have mvn
 oldest    clang-14              have clang++-14
 oldest    libc++-14-dev         have_libcxx
 oldest    libc++abi-14-dev      have_libcxx

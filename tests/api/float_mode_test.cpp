@@ -26,7 +26,7 @@ class OddMode {
   ~OddMode() { std::fesetenv(&before_); }
   static bool is_set() {
 #if defined(__SSE__)
-    if ((_mm_getcsr() & 0xffff) != 0xcf40 + (_mm_getcsr() & 0x3f)) return false;
+    if ((_mm_getcsr() & 0xffc0u) != 0xcfc0u) return false;
 #endif
     return std::fegetround() == FE_UPWARD;
   }
@@ -35,16 +35,9 @@ class OddMode {
   std::fenv_t before_;
 };
 
-ToyOptions subnormal_model() {
-  ToyOptions options;
-  options.matrices = Format::q8_0;
-  options.rms_epsilon = 1e-38f;
-  return options;
-}
-
-std::vector<float> logits_of(const mote_engine_options& options) {
+std::vector<float> logits_of(const mote_engine_options& options, const Bytes& bytes) {
   const Engine engine(options);
-  const Model model(engine, toy_llama(subnormal_model()));
+  const Model model(engine, bytes);
   const Session session(model, session_options(32, 8));
   feed(session, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   return step(session);
@@ -66,13 +59,14 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST_CASE("A host's float mode changes no bit and is given back", "[api][float_mode][threads]") {
+  const Bytes bytes = toy_llama({.matrices = Format::q8_0}).bytes();
   for (const char* backend : {"cpu", "reference"}) {
     CAPTURE(backend);
-    const std::vector<float> expected = logits_of(engine_options(backend, 1));
+    const std::vector<float> expected = logits_of(engine_options(backend, 1), bytes);
     for (uint32_t threads : {1u, 3u}) {
       CAPTURE(threads);
       const OddMode odd;
-      const std::vector<float> found = logits_of(engine_options(backend, threads));
+      const std::vector<float> found = logits_of(engine_options(backend, threads), bytes);
       const bool given_back = OddMode::is_set();
       std::fesetenv(FE_DFL_ENV);   // the checks are not to be read in that mode
       CHECK(same_bits(found, expected));
@@ -80,22 +74,20 @@ TEST_CASE("A host's float mode changes no bit and is given back", "[api][float_m
     }
     mote_engine_options host = engine_options(backend, 3);
     host.parallel_for = odd_parallel_for;
-    CHECK(same_bits(logits_of(host), expected));
+    CHECK(same_bits(logits_of(host, bytes), expected));
   }
 }
 
 TEST_CASE("The odd float mode of these tests is one that changes results", "[api][float_mode]") {
-  volatile float third = 1.0f, three = 3.0f;
-  const float expected = third / three;
-  float found = 0;
+  volatile float one = 1.0f, little = 1e-10f, found = 0;
   {
     const OddMode odd;
 #if defined(__SSE__)
     _mm_setcsr(_mm_getcsr() | 0x1000u);   // here without the trap
 #endif
-    found = third / three;
+    found = one + little;
   }
-  CHECK(found != expected);
+  CHECK(found > 1.0f);
 }
 
 }   // namespace
