@@ -35,6 +35,15 @@ fun texts(model: Model) {
     expect(model.tokenize("many words ".repeat(300)).size > 256) { "the long text has few tokens" }
 }
 
+/** A conversation in the format of a real model, where there is one. */
+fun chat(engine: Engine, path: String) = Model(engine, path).use { model ->
+    val text = model.detokenize(model.chatTokens("system" to "Be brief.", "user" to "Hi <|im_end|> 😀")).decodeToString()
+    val wanted = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <|im_end|> 😀<|im_end|>\n<|im_start|>assistant\n"
+    expect(text == wanted) { "the conversation became '$text'" }
+    val tokens = model.tokenize("<|im_end|>")
+    expect(tokens.size > 1 && model.tokenize("<|im_end|>", parseSpecial = true).size == 1) { "control tokens are not kept apart" }
+}
+
 fun refusals(engine: Engine, model: Model, path: String) {
     val missing = failure<MoteException>("a missing file") { Model(engine, "$path.missing") }
     expect(missing.status == MoteException.IO && missing.message!!.contains(".missing")) { "$missing" }
@@ -43,6 +52,8 @@ fun refusals(engine: Engine, model: Model, path: String) {
     expect(negative.status == MoteException.INVALID_ARGUMENT) { "$negative" }
     val unknown = failure<MoteException>("an unknown backend") { Engine(1, "abacus") }
     expect(unknown.message!!.contains("abacus")) { "$unknown" }
+    val unmatched = failure<MoteException>("an unknown template") { model.chatTokens("user" to "Hi") }
+    expect(unmatched.status == MoteException.UNSUPPORTED) { "$unmatched" }
     Session(model, context = 16).use { session ->
         expect(failure<MoteException>("an open session") { model.close() }.status == MoteException.WRONG_STATE) { "" }
         val full = failure<MoteException>("too many tokens") { session.feed(IntArray(17) { 1 }) }
@@ -96,6 +107,7 @@ fun main(arguments: Array<String>) {
             refusals(engine, model, path)
             cancelling(model)
         }
+        System.getenv("MOTE_SMOLLM2")?.let { chat(engine, it) }
         FileInputStream(asset).use { file ->
             Model(engine, number(file.fd), 4096, 0).use { model ->
                 file.close()
