@@ -37,7 +37,7 @@ build() {
   shift 3
   heading "building $folder"
   case $folder in
-    */size | */fuzz) ;;   # no test program of theirs is Catch2's
+    */size | */fuzz | */oldest) ;;   # no test program of theirs is Catch2's
     *) need_catch2 "${CXX:-c++}" "$sanitizer" ;;
   esac
   mkdir -p "$folder"
@@ -53,7 +53,7 @@ has_clang=yes
 (need_packages firmware) || say "examples/firmware is not tried here: there is no compiler or emulator for its boards"
 # The Java bridge, where a JDK and Kotlin can be had.
 with_jni=OFF
-if (need_packages java) && JAVA_HOME=$(find_java_home) && MOTE_KOTLIN=$(need_kotlin); then
+if (need_packages java) && JAVA_HOME=$(find_java_home) && [ -e "$JAVA_HOME/include/jni.h" ] && MOTE_KOTLIN=$(need_kotlin); then
   export JAVA_HOME MOTE_KOTLIN
   with_jni=ON
 else

@@ -85,8 +85,29 @@ class Ints {
   size_t size_ = 0;
 };
 
+// Room for a conversation's messages, in an array of the JVM: the bridge has no heap of its own.
+class MessageMemory {
+ public:
+  MessageMemory(JNIEnv* env, size_t n) : env_(env) {
+    static_assert(alignof(mote_message) <= alignof(jlong));
+    constexpr size_t kLongs = (sizeof(mote_message) + sizeof(jlong) - 1) / sizeof(jlong);
+    if (n < INT32_MAX / kLongs) array_ = env_->NewLongArray(static_cast<jsize>(n * kLongs + 1));
+    if (array_ != nullptr) data_ = env_->GetLongArrayElements(array_, nullptr);
+  }
+  ~MessageMemory() {
+    if (data_ != nullptr) env_->ReleaseLongArrayElements(array_, data_, JNI_ABORT);
+  }
+  MessageMemory(const MessageMemory&) = delete;
+  MessageMemory& operator=(const MessageMemory&) = delete;
+  mote_message* messages() const { return reinterpret_cast<mote_message*>(data_); }
+
+ private:
+  JNIEnv* env_;
+  jlongArray array_ = nullptr;
+  jlong* data_ = nullptr;
+};
+
 constexpr size_t kFewTokens = 256;
-constexpr size_t kMostMessages = 256;   // as mote_chat_tokens has it
 
 // The array of ids that `produce(tokens, capacity, &count, &error)` gives: at once where they are few, else asked
 // twice.
@@ -214,9 +235,10 @@ jintArray chat_tokens(JNIEnv* env, jclass, jlong model, jbyteArray roles, jintAr
   const Bytes role_text(env, roles), content_text(env, contents);
   const Ints role_end(env, role_ends), content_end(env, content_ends);
   const size_t n = role_end.size();
-  if (n > kMostMessages || content_end.size() != n)
-    return refuse(env, "a conversation has at most 256 messages"), nullptr;
-  mote_message messages[kMostMessages];
+  if (content_end.size() != n) return refuse(env, "there are not as many contents as roles"), nullptr;
+  const MessageMemory memory(env, n);
+  mote_message* messages = memory.messages();
+  if (messages == nullptr) return nullptr;   // OutOfMemoryError is pending
   for (size_t i = 0; i < n; ++i) {
     const int32_t role = i == 0 ? 0 : role_end.data()[i - 1], content = i == 0 ? 0 : content_end.data()[i - 1];
     messages[i].role = role_text.data() + role;
@@ -296,6 +318,7 @@ jfloatArray logits(JNIEnv* env, jclass, jlong session) {
 // The next piece of text; facts [2] become its token and why it ended (a mote_finish).
 jbyteArray text_next(JNIEnv* env, jclass, jlong session, jintArray facts) {
   mote_text text = {};
+  text.struct_bytes = sizeof text;
   mote_error error = {};
   if (!check(env, mote_text_next(handle<mote_session>(session), &text, &error), error)) return nullptr;
   const jint values[2] = {text.token, text.finish};

@@ -40,6 +40,8 @@ fun chat(engine: Engine, path: String) = Model(engine, path).use { model ->
     val text = model.detokenize(model.chatTokens("system" to "Be brief.", "user" to "Hi <|im_end|> 😀")).decodeToString()
     val wanted = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <|im_end|> 😀<|im_end|>\n<|im_start|>assistant\n"
     expect(text == wanted) { "the conversation became '$text'" }
+    val many = List(600) { "user" to "again" }.toTypedArray()
+    expect(model.chatTokens(*many).size > 600 * 4) { "many messages were cut" }
     val tokens = model.tokenize("<|im_end|>")
     expect(tokens.size > 1 && model.tokenize("<|im_end|>", parseSpecial = true).size == 1) { "control tokens are not kept apart" }
 }
