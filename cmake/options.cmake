@@ -1,5 +1,6 @@
 # The compile flags of the library (mote_library_flags) and of programs and tests (mote_program_flags), and the
 # header mote_build.h with what was chosen at configure time.
+set(CMAKE_CXX_STANDARD 20)   # also inside a project of another standard: it is what is tested
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -9,7 +10,10 @@ endif()
 
 add_library(mote_common_flags INTERFACE)
 target_compile_features(mote_common_flags INTERFACE cxx_std_20)
-target_compile_options(mote_common_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
+# A project around this one may have any flags of its own, -Ofast too: ours come after them. Results are defined bit by
+# bit, so arithmetic must be what is written.
+target_compile_options(mote_common_flags INTERFACE -fno-fast-math -ffp-contract=off
+  $<$<C_COMPILER_ID:GNU>:-fno-single-precision-constant> -Wall -Wextra -Wpedantic -Wshadow -Wconversion
   $<$<BOOL:${MOTE_WARNINGS_AS_ERRORS}>:-Werror>)
 if(MOTE_SANITIZE)
   target_compile_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr
@@ -42,6 +46,17 @@ if(NOT MOTE_SANITIZE)
   endif()
   target_compile_options(mote_library_flags INTERFACE "$<$<NOT:$<OR:$<CONFIG:Debug>,$<CONFIG:>>>:${mote_frame_flags}>")
 endif()
+
+# mote_shared_flags(TARGET): for shared libraries. 16 KB pages, as newer Android devices have them, and nothing left to
+# be found at run time.
+function(mote_shared_flags target)
+  if(CMAKE_SYSTEM_NAME MATCHES "^(Linux|Android)$")
+    target_link_options(${target} PRIVATE -Wl,-z,max-page-size=16384)
+    if(NOT MOTE_SANITIZE)
+      target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--gc-sections)
+    endif()
+  endif()
+endfunction()
 
 # Command line, examples and tests.
 add_library(mote_program_flags INTERFACE)

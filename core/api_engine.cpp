@@ -71,7 +71,17 @@ namespace {
 
 void run_on_host(void* self, ParallelTask task, void* context) {
   const auto* engine = static_cast<const mote_engine*>(self);
-  engine->parallel_for(engine->parallel_for_user, engine->services.parallel.lanes, task, context);
+  struct Region {
+    ParallelTask task;
+    void* context;
+  };
+  Region region{task, context};
+  const auto run_lane = [](void* at, uint32_t lane) {
+    const FloatMode float_mode;   // the thread is the host's
+    const auto* own = static_cast<const Region*>(at);
+    own->task(own->context, lane);
+  };
+  engine->parallel_for(engine->parallel_for_user, engine->services.parallel.lanes, run_lane, &region);
 }
 
 struct BackendName {

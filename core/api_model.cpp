@@ -250,6 +250,7 @@ mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratc
 
 mote_status mote_model_open(mote_engine* engine, const mote_source* source, const mote_model_options* options,
                             mote_memory memory, mote_model** model, mote_error* error) {
+  const mote::FloatMode float_mode;
   return mote::report(mote::open_model(engine, source, options, memory, model), error);
 }
 

@@ -233,6 +233,7 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
 
 mote_status mote_session_open(mote_model* model, const mote_session_options* options, mote_memory memory,
                               mote_session** session, mote_error* error) {
+  const mote::FloatMode float_mode;
   return mote::report(mote::open_session(model, options, memory, session), error);
 }
 

@@ -217,6 +217,7 @@ extern "C" {
 
 mote_status mote_tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
                           mote_memory scratch, int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error) {
+  const mote::FloatMode float_mode;   // pieces are compared by their scores
   return mote::report(mote::tokenize(model, text, text_bytes, flags, scratch, tokens, capacity, n_tokens), error);
 }
 
@@ -247,6 +248,7 @@ mote_status mote_chat_text(const mote_model* model, const char* format, const mo
 mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
                              size_t n_messages, int32_t add_generation_prompt, mote_memory scratch, int32_t* tokens,
                              size_t capacity, size_t* n_tokens, mote_error* error) {
+  const mote::FloatMode float_mode;
   return mote::report(mote::chat_tokens(model, format, messages, n_messages, add_generation_prompt != 0, scratch,
                                         tokens, capacity, n_tokens),
                       error);

@@ -12,6 +12,7 @@
 #include "core/pipeline/placement.h"
 #include "core/pipeline/sequence.h"
 #include "platform/file_map.h"
+#include "platform/float_mode.h"
 #include "platform/thread_pool.h"
 
 namespace mote {

@@ -24,10 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if !defined(MOTE_API)
 #if defined(__GNUC__)
 #define MOTE_API __attribute__((visibility("default")))
 #else
 #define MOTE_API
+#endif
 #endif
 
 #ifdef __cplusplus

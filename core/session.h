@@ -26,7 +26,7 @@ struct mote_session {
 
 namespace mote {
 
-// Held while a call on the session lasts; refuses a second one.
+// Held while a call on the session lasts; refuses a second one. Callbacks of the host see the float mode of the call.
 class SessionCall {
  public:
   explicit SessionCall(const mote_session* session) : session_(session) {
@@ -75,6 +75,7 @@ class QuoteRoom {
   std::span<uint64_t> offsets_;
   void* pages_ = nullptr;
   Status status_;
+  FloatMode float_mode_;
 };
 
 // Steps where a token is pending, samples, appends: mote_next without the call guard.

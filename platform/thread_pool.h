@@ -18,7 +18,7 @@
 namespace mote {
 
 inline constexpr uint32_t kMaxThreads = 256;
-inline constexpr uint64_t kWorkerStackBytes = 256 * 1024;
+inline constexpr uint64_t kWorkerStackBytes = 262144;
 
 struct ThreadPoolOptions {
   uint32_t threads = 1;   // lanes; the caller is one of them, so one less is started

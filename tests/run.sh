@@ -9,6 +9,8 @@
 set -eu
 mote_root=$(cd "$(dirname "$0")/.." && pwd)
 . "$mote_root/tools/dependencies.sh"
+. "$mote_root/tools/oldest.sh"
+. "$mote_root/tools/kotlin.sh"
 cd "$mote_root"
 
 case ${1:-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -24,6 +26,7 @@ if [ -n "${MOTE_GOLDENS_DIR:-}" ]; then
 fi
 
 started=$(date +%s)
+cmake=cmake
 heading() { printf '== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
 
 # build PRESET SANITIZER FOLDER OPTIONS...: configures into build/FOLDER and builds all of it, quietly while all is well.
@@ -34,13 +37,13 @@ build() {
   shift 3
   heading "building $folder"
   case $folder in
-    */size | */fuzz) ;;   # no test program of theirs is Catch2's
+    */size | */fuzz | */oldest) ;;   # no test program of theirs is Catch2's
     *) need_catch2 "${CXX:-c++}" "$sanitizer" ;;
   esac
   mkdir -p "$folder"
-  cmake --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
+  "$cmake" --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
     > "$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; die "$folder could not be configured"; }
-  cmake --build "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; die "$folder does not build"; }
+  "$cmake" --build "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; die "$folder does not build"; }
 }
 
 heading "installing what is missing"
@@ -48,6 +51,14 @@ need_packages program tests
 has_clang=yes
 (need_packages checks) || has_clang=no
 (need_packages firmware) || say "examples/firmware is not tried here: there is no compiler or emulator for its boards"
+# The Java bridge, where a JDK and Kotlin can be had.
+with_jni=OFF
+if (need_packages java) && JAVA_HOME=$(find_java_home) && [ -e "$JAVA_HOME/include/jni.h" ] && MOTE_KOTLIN=$(need_kotlin); then
+  export JAVA_HOME MOTE_KOTLIN
+  with_jni=ON
+else
+  say "the Java bridge is not tested: a JDK, maven or Kotlin is not to be had here"
+fi
 
 mkdir -p build
 # Quickstart first, as a new user would; its second run is one of the tests.
@@ -64,7 +75,7 @@ fi
 
 # All tests under the address and undefined-behaviour sanitizers, but for real models; and all in the optimised build.
 build dev address,undefined dev
-build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real"
+build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
 thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
 first_cc=$CC first_cxx=$CXX
@@ -85,6 +96,12 @@ CC=$first_cc CXX=$first_cxx
 # Builds that others choose: the smallest, and one backend with a few formats.
 build size '' size
 build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
+# The library by the oldest tools that it promises, with the C++ library that Android has.
+if (need_packages oldest) && cmake=$(need_oldest_cmake); then
+  (CC=clang-14 CXX=clang++-14 && build release '' oldest -DMOTE_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS=-stdlib=libc++)
+else
+  say "the library was not built with clang 14 and CMake 3.22: they are not to be had here"
+fi
 
 # One run over the test lists of all builds, so that one summary counts everything.
 mkdir -p build/all

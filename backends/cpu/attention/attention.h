@@ -34,7 +34,7 @@ inline constexpr uint32_t kAttentionBlock = 64, kAttentionChunk = 1024;
 inline constexpr uint32_t kAttentionItems = 8;   // query rows (position and head) of one KV head in one call
 
 // What is known about one query row after some chunks: [0] m, [16 .. 31] l, [32 ..] o, padded to 16.
-constexpr uint32_t attention_record_floats(uint32_t value_dim) { return 32 + (value_dim + 15) / 16 * 16; }
+constexpr uint32_t attention_record_floats(uint32_t value_dim) { return 32u + (value_dim + 15) / 16 * 16; }
 // A lane's own memory for one call.
 constexpr uint64_t attention_scratch_floats(uint32_t key_dim, uint32_t value_dim) {
   const uint64_t values = (uint64_t{value_dim} + 15) / 16 * 16;
