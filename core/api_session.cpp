@@ -222,6 +222,7 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
   SessionBytes bytes;
   Arena arena;
   mote_session* none = nullptr;
+  const FloatMode float_mode;
   const QuoteRoom room(*model);
   status = room.status();
   if (status.ok())

@@ -45,6 +45,7 @@ class SessionCall {
  private:
   const mote_session* session_;
   Status status_;
+  FloatMode float_mode_;
 };
 
 // Room for the places of a plan's Values while a session is quoted: the model's own, or, while another thread has that,
@@ -75,7 +76,6 @@ class QuoteRoom {
   std::span<uint64_t> offsets_;
   void* pages_ = nullptr;
   Status status_;
-  FloatMode float_mode_;
 };
 
 // Steps where a token is pending, samples, appends: mote_next without the call guard.
