@@ -223,7 +223,7 @@ Status Sequence::restore(std::span<const uint8_t> from) {
   n_history_ = header.n_history;
   n_run_ = header.n_run;
   n_dropped_ = header.n_dropped;
-  has_logits_ = false;
+  has_logits_ = header.has_logits != 0;
   if (has_logits_) std::memcpy(values_.data(plan_->logits), rows_end.value(), size_t{n_vocab()} * sizeof(float));
   for (const StateInfo& state : plan_->states)
     if (first_kept_row(state, n_run_) != 0) no_return_below_ = n_run_;
