@@ -2,6 +2,12 @@
 
 #include "mote_build.h"
 
+// MOTE_IF(1)(text) is the text, MOTE_IF(0)(text) is nothing: leaves out the rows that are not built in.
+#define MOTE_IF_0(...)
+#define MOTE_IF_1(...) __VA_ARGS__
+#define MOTE_IF_(on) MOTE_IF_##on
+#define MOTE_IF(on) MOTE_IF_(on)
+
 namespace mote {
 
 #define MOTE_ARCHITECTURE(name, build) \
@@ -12,7 +18,7 @@ namespace mote {
 namespace {
 
 constexpr ArchitectureEntry kArchitectures[] = {
-#define MOTE_ARCHITECTURE(name, build) {#name, build},
+#define MOTE_ARCHITECTURE(name, build) MOTE_IF(MOTE_ARCH_##name)({#name, build}, )
 #include "core/model/arches.inc"
 #undef MOTE_ARCHITECTURE
 };
