@@ -122,7 +122,10 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
   config.n_layers = reader.count("block_count", 1, Config::kMaxLayers);
   config.d_model = reader.count("embedding_length", 1, Config::kMaxWidth);
   config.context_length = reader.count("context_length", 1, Config::kMaxContext);
-  config.norm_epsilon = static_cast<float>(reader.real("attention.layer_norm_rms_epsilon", 0, 1));
+  // Which of the two there is depends on the norm that the architecture has.
+  const bool other = !reader.has("attention.layer_norm_rms_epsilon") && reader.has("attention.layer_norm_epsilon");
+  config.norm_epsilon = static_cast<float>(
+      reader.real(other ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1));
   const uint32_t vocab_size = reader.count("vocab_size", 1, Config::kMaxVocab, n_vocab);
   if (const uint32_t n_experts = reader.count("expert_count", 0, UINT32_MAX, 0); n_experts != 0)
     reader.keep(Status::error(Code::unsupported, "{}.expert_count is {}; mixtures of experts are not run by this build",
