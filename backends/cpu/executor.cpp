@@ -1,15 +1,23 @@
 #include "backends/cpu/program.h"
 
+#include <array>
+
 namespace mote {
+
 namespace {
 
-constexpr StepRunner kRunners[] = {
-#define MOTE_OP(name, inputs, state, in_place) run_##name,
-#include "core/ops/ops.inc"
-#undef MOTE_OP
-};
+// By Op; null where the op has no row.
+constexpr auto kRunners = [] {
+  std::array<StepRunner, kOpCount> runners{};
+#define MOTE_CPU_RUNS(name) runners[static_cast<uint8_t>(Op::name)] = run_##name;
+#include "backends/cpu/runners.inc"
+#undef MOTE_CPU_RUNS
+  return runners;
+}();
 
 }   // namespace
+
+bool has_runner(Op op) { return kRunners[static_cast<uint8_t>(op)] != nullptr; }
 
 Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
   FirstNan first_nan;

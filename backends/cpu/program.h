@@ -17,6 +17,8 @@ class CpuProgram final : public Program {
 Status prepare_steps(const PlanPart& part, IsaBits available, std::span<PreparedStep> steps);
 // Whether sessions of this shape can be counted in 32 bits, as pieces of work are.
 Status check_shape(const PlanPart& part, const SessionShape& shape);
+// Whether the op has a row in runners.inc.
+bool has_runner(Op op);
 // Whether this backend runs the step.
 bool supports_step(const Step& step, const Plan& plan);
 

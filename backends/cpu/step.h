@@ -59,12 +59,11 @@ struct RunContext {
   float* output(const PreparedStep& prepared) const { return values.data(prepared.step->output); }
 };
 
-// One per op of ops.inc.
+// One per row of runners.inc.
 using StepRunner = Status (*)(const PreparedStep&, const RunContext&);
-#define MOTE_OP(name, inputs, state, in_place) \
-  Status run_##name(const PreparedStep& prepared, const RunContext& context);
-#include "core/ops/ops.inc"
-#undef MOTE_OP
+#define MOTE_CPU_RUNS(name) Status run_##name(const PreparedStep& prepared, const RunContext& context);
+#include "backends/cpu/runners.inc"
+#undef MOTE_CPU_RUNS
 
 // Calls body(begin, end, lane) for pieces of [0, count): all at once on lane 0 when the whole is worth less than a
 // region (`cost` counts simple operations), else `piece` at a time, claimed by whoever is free.

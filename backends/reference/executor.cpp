@@ -86,39 +86,13 @@ Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
   return first_nan_.status();
 }
 
-// No default: the compiler names an op that is missing here.
 Status ReferenceExecutor::run_step(const Step& step, const Batch& batch) {
   switch (step.op) {
-    case Op::embed:
-      return embed(step, batch);
-    case Op::position_embed:
-      return position_embed(step, batch);
-    case Op::rms_norm:
-      return rms_norm(step, batch);
-    case Op::layer_norm:
-      return layer_norm(step, batch);
-    case Op::linear:
-      return linear(step, batch);
-    case Op::rope_angles:
-      return rope_angles(step, batch);
-    case Op::rope:
-      return rope(step, batch);
-    case Op::append:
-      return append(step, batch);
-    case Op::attention:
-      return attention(step, batch);
-    case Op::activate:
-      return activate(step, batch);
-    case Op::gate:
-      return gate(step, batch);
-    case Op::add:
-      return add(step, batch);
-    case Op::scale:
-      return scale(step, batch);
-    case Op::softcap:
-      return softcap(step, batch);
-    case Op::take_rows:
-      return take_rows(step, batch);
+#define MOTE_OP(name, inputs, state, in_place) \
+  case Op::name:                               \
+    return name(step, batch);
+#include "core/ops/ops.inc"
+#undef MOTE_OP
   }
   return Status::error(Code::unsupported, "the reference backend has no op number {}", static_cast<unsigned>(step.op));
 }

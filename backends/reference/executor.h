@@ -40,21 +40,10 @@ class ReferenceExecutor final : public Executor {
   Status check_row(State state, uint32_t position, size_t bytes) const;
   Status run_step(const Step& step, const Batch& batch);
 
-  Status embed(const Step& step, const Batch& batch);
-  Status position_embed(const Step& step, const Batch& batch);
-  Status take_rows(const Step& step, const Batch& batch);
-  Status rms_norm(const Step& step, const Batch& batch);
-  Status layer_norm(const Step& step, const Batch& batch);
-  Status linear(const Step& step, const Batch& batch);
-  Status rope_angles(const Step& step, const Batch& batch);
-  Status rope(const Step& step, const Batch& batch);
-  Status append(const Step& step, const Batch& batch);
-  Status attention(const Step& step, const Batch& batch);
-  Status activate(const Step& step, const Batch& batch);
-  Status gate(const Step& step, const Batch& batch);
-  Status add(const Step& step, const Batch& batch);
-  Status scale(const Step& step, const Batch& batch);
-  Status softcap(const Step& step, const Batch& batch);
+  // One per op of ops.inc, in the file of its family; the linker names one that is missing.
+#define MOTE_OP(name, inputs, state, in_place) Status name(const Step& step, const Batch& batch);
+#include "core/ops/ops.inc"
+#undef MOTE_OP
 
   void linear_group(const Step& step, const float* x, float* y, uint32_t rows);
   void attend(const Step& step, uint32_t position, uint32_t head, const float* q, float* out, uint32_t lane);
