@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what mote computes with the reference outputs, section by section.
 
-  run_goldens.py SECTION --dump PROGRAM [--backend NAME]
+  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE]
 
 SECTION: quant, logits, tokens, stream, sampler, or, with the real model that MOTE_SMOLLM2 names, prompts, follow,
 perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
@@ -19,7 +19,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 4
 # What the full set must have, by section; the kept set has some of it.
-# Models by architecture, each a row of core/model/arches.inc.
+# Models by architecture, each a row of core/model/arches.inc. An architecture may have a forward_<name>.py instead.
 MODELS = {
     "llama": ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
         "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()],
@@ -39,13 +39,13 @@ def fail(sentence):
 class Goldens:
     """Where the data is, the program under test, and a folder for what it writes."""
 
-    def __init__(self, program, backend, scratch):
+    def __init__(self, program, backend, scratch, only=None):
         named = os.environ.get("MOTE_GOLDENS_DIR")
         self.full = bool(named)
         self.folder = named or os.path.join(HERE, "data")
         if not os.path.isdir(self.folder):
             fail("MOTE_GOLDENS_DIR names %s, which is not a folder" % self.folder)
-        self.program, self.backend, self.scratch = program, backend, scratch
+        self.program, self.backend, self.scratch, self.only = program, backend, scratch, only
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
@@ -90,30 +90,41 @@ def quant(goldens):
 
 
 def architectures():
-    """The rows of arches.inc: every architecture that mote can be built with."""
+    """The rows of arches.inc, every architecture that mote can be built with: {name: its forward pass here, or None}."""
     rows = re.findall(r"^MOTE_ARCHITECTURE\((\w+),", open(ARCHES_INC).read(), re.MULTILINE)
-    if not rows or sorted(rows) != sorted(MODELS):
-        fail("arches.inc has the architectures %s, MODELS in run_goldens.py has models of %s" % (
-            ", ".join(sorted(rows)) or "none", ", ".join(sorted(MODELS))))
-    return rows
+    found = {name[len("forward_"):-len(".py")]: os.path.join(HERE, name) for name in os.listdir(HERE)
+             if re.fullmatch(r"forward_\w+\.py", name) and name != "forward_pass.py"}
+    for name in sorted({*MODELS, *found} - {*rows}):
+        fail("tests/golden has outputs of the architecture %s, which has no row in core/model/arches.inc" % name)
+    if not rows:
+        fail("core/model/arches.inc has no rows")
+    return {name: found.get(name) for name in rows}
 
 
 def logits(goldens):
-    """Every architecture must have a model that is compared, in either set."""
+    """Every architecture must have a model that is compared, in either set, or a forward pass here."""
     good = True
-    for architecture in architectures():
-        right, compared = logits_of(goldens, MODELS[architecture])
+    if goldens.only not in (None, *architectures()):
+        fail("core/model/arches.inc has no row for %s" % goldens.only)
+    for architecture, forward in architectures().items():
+        if goldens.only not in (None, architecture):
+            continue
+        right, compared = logits_of(goldens, MODELS.get(architecture, []), goldens.path("models"))
         good &= right
+        if forward is not None:
+            subprocess.run([sys.executable, "-B", forward, goldens.scratch], check=True)
+            right, more = logits_of(goldens, ["forward-" + architecture], goldens.scratch)
+            good, compared = good and right, compared + more
         if compared == 0:
-            print("FAIL no model of the architecture", architecture, "was compared")
+            print("FAIL tests/golden has no outputs of the architecture", architecture)
             good = False
     return good
 
 
-def logits_of(goldens, models):
+def logits_of(goldens, models, folder):
     good, compared = True, 0
     for name in models:
-        model, reference = goldens.path("models", name + ".gguf"), goldens.path("models", name + ".ref.json")
+        model, reference = os.path.join(folder, name + ".gguf"), os.path.join(folder, name + ".ref.json")
         if not (goldens.have(model) and goldens.have(reference)):
             continue
         whole, cut = goldens.out(name + ".bin"), goldens.out(name + ".cut.bin")
@@ -260,9 +271,10 @@ def main():
     parser.add_argument("section", choices=sorted(SECTIONS))
     parser.add_argument("--dump", required=True)
     parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--only", help="of section logits, the models of this architecture")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        goldens = Goldens(arguments.dump, arguments.backend, scratch)
+        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only)
         sys.exit(0 if SECTIONS[arguments.section](goldens) else 1)
 
 

@@ -1,8 +1,10 @@
-// Prints, as Markdown, what each backend of this build runs: asked of the backends' own supports().
+// Prints, as Markdown, what this build runs: its architectures, and each backend's ops and formats, asked of its own
+// supports().
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "core/model/architecture.h"
 #include "core/mote_dev.h"
 
 namespace {
@@ -39,6 +41,10 @@ int main() {
     std::fprintf(stderr, "support_matrix: %s\n", error.message);
     return 1;
   }
+  std::string architectures = "Architectures:";
+  for (const mote::ArchitectureEntry& entry : mote::architectures())
+    architectures += " `" + std::string(entry.name) + "`";
+  std::puts((architectures + ".\n").c_str());
   const std::vector<std::string> backends = names(mote_dev_backend_name);
   const std::vector<std::string> formats = names(mote_dev_format_name);
   print_row("op", backends);

@@ -1,0 +1,126 @@
+"""What a forward pass written in numpy needs: weights from a seed, the usual layers in double precision, and a tiny GGUF
+file with the outputs beside it, laid out as the other goldens are. Nothing here knows of mote.
+
+forward_<architecture>.py holds SETTINGS (metadata under the architecture's name) and forward(weights, tokens); it ends with
+forward_pass.main(...) and is called by run_goldens.py:
+
+  forward_<architecture>.py FOLDER    writes forward-<architecture>.gguf, .ref.json and .ref.bin
+"""
+import json
+import os
+import struct
+import sys
+
+import numpy as np
+
+ALIGNMENT = 32
+N_VOCAB = 300
+STRING, UINT32, FLOAT32, BOOL = 8, 4, 6, 7
+
+
+class Weights:
+    """weights("output.weight", rows, columns) is that tensor in double precision: random when it is first asked for,
+    rounded to f32 as it will stand in the file, the same ever after. Norms are near 1, biases small, and each row of a
+    matrix has a length of about 1."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.tensors = {}
+
+    def __call__(self, name, *shape):
+        if name not in self.tensors:
+            values = self.random.standard_normal(shape)
+            if len(shape) == 2:
+                values /= 1 if name == "token_embd.weight" else np.sqrt(shape[1])
+            else:
+                values = 0.2 * values + (0 if name.endswith(".bias") else 1)
+            self.tensors[name] = values.astype("<f4")
+        assert self.tensors[name].shape == shape, name
+        return self.tensors[name].astype(np.float64)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def rms_norm(x, weight, epsilon):
+    return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + epsilon) * weight
+
+
+def layer_norm(x, weight, bias, epsilon):
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + epsilon) * weight + bias
+
+
+def rope(x, head_dim, n_rotated, base, halves):
+    """x [tokens, heads * head_dim]: turns the first n_rotated dimensions of each head; pairs are (i, i + n_rotated / 2)
+    or neighbours."""
+    tokens, half = x.shape[0], n_rotated // 2
+    angles = np.arange(tokens)[:, None] * base ** (-2 * np.arange(half) / n_rotated)
+    cos, sin = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
+    heads = x.reshape(tokens, -1, head_dim).copy()
+    first, second = (slice(0, half), slice(half, n_rotated)) if halves else (slice(0, n_rotated, 2), slice(1, n_rotated, 2))
+    a, b = heads[:, :, first].copy(), heads[:, :, second].copy()
+    heads[:, :, first], heads[:, :, second] = a * cos - b * sin, a * sin + b * cos
+    return heads.reshape(x.shape)
+
+
+def causal_attention(q, k, v, n_heads, n_kv_heads):
+    """Query head h reads KV head h // (n_heads / n_kv_heads); position p sees 0 .. p."""
+    tokens = q.shape[0]
+    q, k, v = q.reshape(tokens, n_heads, -1), k.reshape(tokens, n_kv_heads, -1), v.reshape(tokens, n_kv_heads, -1)
+    out = np.empty((tokens, n_heads, v.shape[2]))
+    hidden = np.triu(np.full((tokens, tokens), -np.inf), 1)
+    for h in range(n_heads):
+        kv = h // (n_heads // n_kv_heads)
+        scores = q[:, h] @ k[:, kv].T / np.sqrt(q.shape[2]) + hidden
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        out[:, h] = weights / weights.sum(axis=1, keepdims=True) @ v[:, kv]
+    return out.reshape(tokens, -1)
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def setting(key, value):
+    if isinstance(value, str):
+        return text(key) + struct.pack("<I", STRING) + text(value)
+    if isinstance(value, bool):
+        return text(key) + struct.pack("<IB", BOOL, value)
+    if isinstance(value, int):
+        return text(key) + struct.pack("<II", UINT32, value)
+    return text(key) + struct.pack("<If", FLOAT32, value)
+
+
+def write_gguf(path, architecture, settings, tensors):
+    pairs = [setting("general.architecture", architecture)]
+    pairs += [setting(architecture + "." + key, value) for key, value in settings.items()]
+    entries, data = [], b""
+    for name, values in tensors.items():
+        data += b"\0" * (-len(data) % ALIGNMENT)
+        shape = values.shape[::-1]   # GGUF has the innermost dimension first
+        entries.append(text(name) + struct.pack("<I%dQIQ" % len(shape), len(shape), *shape, 0, len(data)))
+        data += values.tobytes()
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(entries), len(pairs)) + b"".join(pairs) + b"".join(entries)
+    with open(path, "wb") as file:
+        file.write(head + b"\0" * (-len(head) % ALIGNMENT) + data)
+
+
+def main(architecture, settings, forward, seed=1):
+    name = os.path.join(sys.argv[1], "forward-" + architecture)
+    weights, cases, outputs, offset = Weights(seed), [], [], 0
+    for number, length in enumerate((1, 7, 40)):
+        tokens = np.random.default_rng(seed + number).integers(N_VOCAB, size=length)
+        logits = forward(weights, tokens)
+        assert logits.shape == (length, N_VOCAB) and np.isfinite(logits).all()
+        cases.append({"id": "s%d" % number, "tokens": tokens.tolist(), "outputs": {"logits": {
+            "offset": offset, "rows": length, "cols": N_VOCAB, "absmax": float(np.abs(logits).max())}}})
+        outputs.append(logits.astype("<f4").tobytes())
+        offset += len(outputs[-1])
+    write_gguf(name + ".gguf", architecture, settings, weights.tensors)
+    with open(name + ".ref.bin", "wb") as file:
+        file.write(b"".join(outputs))
+    with open(name + ".ref.json", "w") as file:
+        json.dump({"model": os.path.basename(name) + ".gguf", "weights": "f32", "data": os.path.basename(name) + ".ref.bin",
+                   "cases": cases}, file)
