@@ -18,6 +18,9 @@ using namespace mote;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kSamples = 200000;
+// Where long double is double (32-bit ARM), what C's library calls exact may itself be one unit off. That the bits are
+// those of other machines is tests/reach's.
+constexpr double kReferenceUlp = std::numeric_limits<long double>::digits > 53 ? 0 : 0.9;
 
 struct Errors {
   double worst_ulp = 0, worst_at = 0;
@@ -64,7 +67,7 @@ void check_f64(const std::string& name, const std::function<double(double)>& fun
                const std::function<double()>& argument) {
   const Errors errors = measure<double>(function, exact, argument);
   INFO(name << ": " << errors.worst_ulp << " ulp at " << errors.worst_at);
-  CHECK(errors.worst_ulp < bound_ulp);
+  CHECK(errors.worst_ulp < bound_ulp + kReferenceUlp);
 }
 
 void check_f32(const std::string& name, const std::function<float(float)>& function,

@@ -5,13 +5,16 @@
 //   rope      the same with yarn, f32 keys and values and enough tokens for a second chunk of positions
 //   sampled   tokens drawn with all that a chain can do, and the logits behind each
 //   text      ids and bytes of a text there and back
+//   math      the mathematical functions
 #include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "core/base/math.h"
 #include "core/format/format.h"
 #include "platform/cpu_features.h"
 #include "tests/api/kit.h"
+#include "tests/support/toy_weights.h"
 
 using namespace mote::test;
 
@@ -115,6 +118,21 @@ void print_text(mote_engine* engine) {
   hash.print("text");
 }
 
+void print_math() {
+  Random random(3);
+  Hash hash;
+  for (int i = 0; i < 20000; ++i) {
+    const float x = random.uniform(-20, 20), y = random.uniform(0, 1000);
+    const double results[] = {mote::exp_f64(x),       mote::exp2_f64(x),    mote::log_f64(y), mote::pow_f64(y, x),
+                              mote::tanh_f64(x / 10), mote::erf_f64(x / 5), mote::sin_f64(y), mote::cos_f64(x * y)};
+    const float single[] = {mote::exp_f32(x),  mote::exp2_f32(x), mote::log_f32(y), mote::pow_f32(y, x),
+                            mote::tanh_f32(x), mote::erf_f32(x),  mote::sin_f32(y), mote::cos_f32(x)};
+    hash.add(results, sizeof results);
+    hash.add(single, sizeof single);
+  }
+  hash.print("math");
+}
+
 void print_this() {
   const mote::CpuFeatures f = mote::probe_cpu_features();
   const struct {
@@ -139,6 +157,7 @@ int main() {
     print_rope(engine, 1100);
     print_sampled(engine, 200);
     print_text(engine);
+    print_math();
   } catch (const std::exception& failure) {
     return std::fprintf(stderr, "%s\n", failure.what()), 1;
   }
