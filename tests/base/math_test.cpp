@@ -80,7 +80,7 @@ void check_f32(const std::string& name, const std::function<float(float)>& funct
 
 #define EXACT(name) [](long double x) { return std::name(x); }
 
-TEST_CASE("exponentials and logarithms keep their bounds", "[base][math]") {
+TEST_CASE("exponentials and logarithms keep their bounds", "[base][math][long]") {
   Draw draw;
   check_f64("exp", exp_f64, EXACT(exp), 0.6, [&] { return draw.uniform(-708, 709.7); });
   check_f64("exp near 0", exp_f64, EXACT(exp), 0.6, [&] { return draw.spread(-60, 0); });
@@ -97,7 +97,7 @@ TEST_CASE("exponentials and logarithms keep their bounds", "[base][math]") {
       [&] { return std::fabs(draw.spread(-1000, 1000)); });
 }
 
-TEST_CASE("hyperbolic tangent and error function keep their bounds", "[base][math]") {
+TEST_CASE("hyperbolic tangent and error function keep their bounds", "[base][math][long]") {
   Draw draw;
   check_f64("tanh", tanh_f64, EXACT(tanh), 0.6, [&] { return draw.uniform(-20, 20); });
   check_f64("tanh near 0", tanh_f64, EXACT(tanh), 0.6, [&] { return draw.spread(-60, 0); });
@@ -105,7 +105,7 @@ TEST_CASE("hyperbolic tangent and error function keep their bounds", "[base][mat
   check_f64("erf near 0", erf_f64, EXACT(erf), 1.0, [&] { return draw.spread(-400, 0); });
 }
 
-TEST_CASE("sine and cosine keep their bounds up to 2^31", "[base][math]") {
+TEST_CASE("sine and cosine keep their bounds up to 2^31", "[base][math][long]") {
   Draw draw;
   check_f64("sin", sin_f64, EXACT(sin), 0.9, [&] { return draw.uniform(-10, 10); });
   check_f64("cos", cos_f64, EXACT(cos), 0.9, [&] { return draw.uniform(-10, 10); });
@@ -129,7 +129,7 @@ TEST_CASE("sine and cosine together are the two apart", "[base][math]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("float functions are correctly rounded but for one argument in ten thousand", "[base][math]") {
+TEST_CASE("float functions are correctly rounded but for one argument in ten thousand", "[base][math][long]") {
   Draw draw;
   check_f32("exp", exp_f32, EXACT(exp), [&] { return draw.uniform(-87, 88.7); });
   check_f32("exp to subnormal", exp_f32, EXACT(exp), [&] { return draw.uniform(-103, -87); });
