@@ -102,6 +102,11 @@ CC=$first_cc CXX=$first_cxx
 if [ $has_emulators = yes ]; then
   for target in aarch64:aarch64-linux-gnu armhf:arm-linux-gnueabihf; do
     CXX=$(cross_compiler "${target#*:}")
+    need_catch2 "$CXX" ''
+    if [ -z "$catch2_prefix" ]; then
+      say "nothing is run as ${target%:*}: Catch2 for it is not to be had here"
+      continue
+    fi
     build "${target%:*}" '' "${target%:*}" "$emulated_folders" "$emulated_spec"
     all_builds="$all_builds ${target%:*}"
   done

@@ -246,7 +246,7 @@ PYTHON
 need_catch2() {
   catch2_prefix=
   case $("$1" -dumpmachine) in
-    "$(uname -m)"-*) ;;
+    '' | "$(uname -m)"-*) ;;
     *) catch2_from_source "$1" "$2"; return 0 ;;
   esac
   ! have_header catch2/catch_test_macros.hpp || return 0
