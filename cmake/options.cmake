@@ -8,13 +8,24 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")   # no operating system, no threads
   find_package(Threads REQUIRED)
 endif()
 
+# Tests write sizes as uint64_t, as mote.h does: where size_t has 32 bits, only the library's conversions are looked at.
+set(mote_conversions -Wconversion)
+set(mote_library_conversions)
+if(MOTE_BUILD_TESTS AND CMAKE_SIZEOF_VOID_P EQUAL 4)
+  set(mote_conversions -Wno-narrowing)
+  set(mote_library_conversions -Wconversion -Wnarrowing)
+endif()
+
 add_library(mote_common_flags INTERFACE)
 target_compile_features(mote_common_flags INTERFACE cxx_std_20)
 # A project around this one may have any flags of its own, -Ofast too: ours come after them. Results are defined bit by
 # bit, so arithmetic must be what is written.
 target_compile_options(mote_common_flags INTERFACE -fno-fast-math -ffp-contract=off
-  $<$<C_COMPILER_ID:GNU>:-fno-single-precision-constant> -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<C_COMPILER_ID:GNU>:-fno-single-precision-constant> -Wall -Wextra -Wpedantic -Wshadow ${mote_conversions}
   $<$<BOOL:${MOTE_WARNINGS_AS_ERRORS}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^arm")
+  target_compile_options(mote_common_flags INTERFACE -Wno-psabi)   # notes on what gcc 6 did
+endif()
 if(MOTE_SANITIZE)
   target_compile_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr
     -fno-omit-frame-pointer)
@@ -24,7 +35,7 @@ endif()
 # Core, backends and platform: nothing that could end the host's process.
 add_library(mote_library_flags INTERFACE)
 target_link_libraries(mote_library_flags INTERFACE mote_common_flags)
-target_compile_options(mote_library_flags INTERFACE -fvisibility=hidden
+target_compile_options(mote_library_flags INTERFACE ${mote_library_conversions} -fvisibility=hidden
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility-inlines-hidden>
   # One section each, so that a linker with --gc-sections leaves out what an app does not call.
   -ffunction-sections -fdata-sections

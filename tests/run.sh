@@ -59,6 +59,8 @@ if (need_packages java) && JAVA_HOME=$(find_java_home) && [ -e "$JAVA_HOME/inclu
 else
   say "the Java bridge is not tested: a JDK, maven or Kotlin is not to be had here"
 fi
+has_emulators=yes
+(need_packages emulators aarch64 armhf) || has_emulators=no
 
 mkdir -p build
 # Quickstart first, as a new user would; its second run is one of the tests.
@@ -78,6 +80,8 @@ build dev address,undefined dev
 build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
 thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
+emulated_folders='-DMOTE_TEST_FOLDERS=base;format;gguf;reach;support'
+emulated_spec='-DMOTE_TEST_SPEC=~[real]~[large]~[long]'
 first_cc=$CC first_cxx=$CXX
 if [ $has_clang = yes ]; then
   CC=clang-19 CXX=clang++-19
@@ -85,14 +89,31 @@ else
   say "clang 19 is not to be had here: ${CXX:-c++} builds what clang would"
 fi
 build tsan thread tsan "$thread_folders"
-fuzz_folder=
+all_builds='dev ci tsan size'
 if [ $has_clang = yes ]; then
   build fuzz address,undefined fuzz
-  fuzz_folder=../fuzz
+  all_builds="$all_builds fuzz"
 else
   say "without clang the fuzz corpora are not run"
 fi
 CC=$first_cc CXX=$first_cxx
+# ARM of 64 and 32 bits, in emulators: the folders that say most about bits and sizes. (The bits are compared with those
+# of the ci build.) tests/reach/README.md has the way to all tests.
+if [ $has_emulators = yes ]; then
+  for target in aarch64:aarch64-linux-gnu armhf:arm-linux-gnueabihf; do
+    CXX=$(cross_compiler "${target#*:}")
+    need_catch2 "$CXX" ''
+    if [ -z "$catch2_prefix" ]; then
+      say "nothing is run as ${target%:*}: Catch2 for it is not to be had here"
+      continue
+    fi
+    build "${target%:*}" '' "${target%:*}" "$emulated_folders" "$emulated_spec"
+    all_builds="$all_builds ${target%:*}"
+  done
+  CXX=$first_cxx
+else
+  say "no cross compilers or no qemu-user to be had here: nothing is run as ARM"
+fi
 # Builds that others choose: the smallest, and one backend with a few formats.
 build size '' size
 build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
@@ -105,6 +126,6 @@ fi
 
 # One run over the test lists of all builds, so that one summary counts everything.
 mkdir -p build/all
-printf 'subdirs(../dev ../ci ../tsan ../size %s)\n' "$fuzz_folder" > build/all/CTestTestfile.cmake
+for folder in $all_builds; do printf 'subdirs(../%s)\n' "$folder"; done > build/all/CTestTestfile.cmake
 heading "running the tests"
 exec ctest --test-dir build/all --output-on-failure --no-tests=error --output-log build/all/ctest.log -j "$(nproc)" "$@"

@@ -37,7 +37,7 @@ void dot_products(const float* w, const double* x, size_t columns, double* sums)
 void ReferenceExecutor::linear_group(const Step& step, const float* x, float* y, uint32_t rows) {
   const Matrix& matrix = step.matrix;
   const size_t columns = matrix.columns, out = matrix.rows;
-  const size_t bytes = row_bytes(matrix.format, columns);
+  const auto bytes = static_cast<size_t>(row_bytes(matrix.format, columns));
   const uint32_t width = rows == 1 ? 1 : kGroup;   // rows beyond the batch are zeros
   for (size_t k = 0; k < columns; ++k) {
     for (uint32_t row = 0; row < width; ++row) transposed_[k * width + row] = row < rows ? x[row * columns + k] : 0.0F;

@@ -36,7 +36,8 @@ Status ReferenceExecutor::position_embed(const Step& step, const Batch& batch) {
     if (position >= step.matrix.rows)
       return Status::error(Code::context_full, "position {} is not one of the {} rows of {}", position,
                            step.matrix.rows, step.matrix.name);
-    dequantize_row(step.matrix.format, matrix_row(step.matrix, position), columns, weights_.data());
+    dequantize_row(step.matrix.format, matrix_row(step.matrix, static_cast<size_t>(position)), columns,
+                   weights_.data());
     for (size_t i = 0; i < columns; ++i)
       y[row * columns + i] = static_cast<float>(double{x[row * columns + i]} + double{weights_[i]});
   }

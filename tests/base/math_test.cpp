@@ -18,6 +18,9 @@ using namespace mote;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kSamples = 200000;
+// Where long double is double (32-bit ARM), what C's library calls exact may itself be one unit off. That the bits are
+// those of other machines is tests/reach's.
+constexpr double kReferenceUlp = std::numeric_limits<long double>::digits > 53 ? 0 : 0.9;
 
 struct Errors {
   double worst_ulp = 0, worst_at = 0;
@@ -64,7 +67,7 @@ void check_f64(const std::string& name, const std::function<double(double)>& fun
                const std::function<double()>& argument) {
   const Errors errors = measure<double>(function, exact, argument);
   INFO(name << ": " << errors.worst_ulp << " ulp at " << errors.worst_at);
-  CHECK(errors.worst_ulp < bound_ulp);
+  CHECK(errors.worst_ulp < bound_ulp + kReferenceUlp);
 }
 
 void check_f32(const std::string& name, const std::function<float(float)>& function,
@@ -77,7 +80,7 @@ void check_f32(const std::string& name, const std::function<float(float)>& funct
 
 #define EXACT(name) [](long double x) { return std::name(x); }
 
-TEST_CASE("exponentials and logarithms keep their bounds", "[base][math]") {
+TEST_CASE("exponentials and logarithms keep their bounds", "[base][math][long]") {
   Draw draw;
   check_f64("exp", exp_f64, EXACT(exp), 0.6, [&] { return draw.uniform(-708, 709.7); });
   check_f64("exp near 0", exp_f64, EXACT(exp), 0.6, [&] { return draw.spread(-60, 0); });
@@ -94,7 +97,7 @@ TEST_CASE("exponentials and logarithms keep their bounds", "[base][math]") {
       [&] { return std::fabs(draw.spread(-1000, 1000)); });
 }
 
-TEST_CASE("hyperbolic tangent and error function keep their bounds", "[base][math]") {
+TEST_CASE("hyperbolic tangent and error function keep their bounds", "[base][math][long]") {
   Draw draw;
   check_f64("tanh", tanh_f64, EXACT(tanh), 0.6, [&] { return draw.uniform(-20, 20); });
   check_f64("tanh near 0", tanh_f64, EXACT(tanh), 0.6, [&] { return draw.spread(-60, 0); });
@@ -102,7 +105,7 @@ TEST_CASE("hyperbolic tangent and error function keep their bounds", "[base][mat
   check_f64("erf near 0", erf_f64, EXACT(erf), 1.0, [&] { return draw.spread(-400, 0); });
 }
 
-TEST_CASE("sine and cosine keep their bounds up to 2^31", "[base][math]") {
+TEST_CASE("sine and cosine keep their bounds up to 2^31", "[base][math][long]") {
   Draw draw;
   check_f64("sin", sin_f64, EXACT(sin), 0.9, [&] { return draw.uniform(-10, 10); });
   check_f64("cos", cos_f64, EXACT(cos), 0.9, [&] { return draw.uniform(-10, 10); });
@@ -126,7 +129,7 @@ TEST_CASE("sine and cosine together are the two apart", "[base][math]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("float functions are correctly rounded but for one argument in ten thousand", "[base][math]") {
+TEST_CASE("float functions are correctly rounded but for one argument in ten thousand", "[base][math][long]") {
   Draw draw;
   check_f32("exp", exp_f32, EXACT(exp), [&] { return draw.uniform(-87, 88.7); });
   check_f32("exp to subnormal", exp_f32, EXACT(exp), [&] { return draw.uniform(-103, -87); });

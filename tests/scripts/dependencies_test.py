@@ -114,6 +114,15 @@ def no_network(folder):
     expect(os.listdir(machine.cache + "/models") == [], "a failed download leaves nothing", result)
 
 
+# What is installed serves this machine, although a cross compiler finds its headers too.
+def catch2_for_another_machine(folder):
+    compiler = 'case "$*" in *-dumpmachine*) echo arm-linux-gnueabihf ;; *) cat > /dev/null ;; esac'
+    machine = Machine(folder, apt_get='case "$*" in *indextargets*) echo http://mirror stable main ;; *" source "*) exit 100 ;; esac', apt_cache="",
+                      dpkg="echo amd64", c__=compiler, sudo=SUDO)
+    result = machine.source(root, 'need_catch2 c++ ""; echo "prefix=$catch2_prefix"')
+    expect("could not download: catch2" in result.stderr and "backports" not in result.stderr, "Catch2 for another machine comes from its source", result)
+
+
 # need_catch2 where no package has it and apt knows a mirror: the private apt, then the source, then CMake.
 def catch2_in_private(folder):
     download = 'case "$*" in *indextargets*) echo http://mirror stable main ;; *download*) echo other > libcatch2-dev_3_amd64.deb ;; *" source "*) exit 100 ;; esac'
@@ -143,4 +152,4 @@ def vocabularies(folder):
 
 
 run_all((no_apt, apt_provides_nothing, only_what_is_missing, one_update, old_compiler, neither_root_nor_sudo, sudo_for_apt_alone, wrong_model,
-         other_names_in_the_wheel, no_pip, no_network, catch2_in_private, vocabularies))
+         other_names_in_the_wheel, no_pip, no_network, catch2_for_another_machine, catch2_in_private, vocabularies))

@@ -98,7 +98,7 @@ std::vector<uint32_t> cuts_of(uint32_t positions, uint32_t batch) {
 }   // namespace
 
 TEST_CASE("a model has the same bits for any lanes, any cut into batches and any instruction set",
-          "[cpu][determinism][threads]") {
+          "[cpu][determinism][threads][long]") {
   struct Way {
     const BackendEntry& entry;
     KvType type;
@@ -128,7 +128,7 @@ TEST_CASE("a model has the same bits for any lanes, any cut into batches and any
   }
 }
 
-TEST_CASE("a long sequence has the same bits whether chunks are split over lanes or not", "[cpu][determinism]") {
+TEST_CASE("a long sequence has the same bits whether chunks are split over lanes or not", "[cpu][determinism][long]") {
   const Case made = attention_case({6, 2, 24, 20, 0, 1100, KvType::f16, 0, 1}, 12);
   RunOptions whole, single;
   whole.cuts = {1100};
@@ -139,7 +139,8 @@ TEST_CASE("a long sequence has the same bits whether chunks are split over lanes
     CHECK(compare_bits(outputs(kScalar, made, whole), outputs(entry, made, single)) == "");
 }
 
-TEST_CASE("rewinding to a border of a block and feeding again has the bits of a fresh start", "[cpu][determinism]") {
+TEST_CASE("rewinding to a border of a block and feeding again has the bits of a fresh start",
+          "[cpu][determinism][long]") {
   const Case made = small_model(140, KvType::f16, 13);
   RunOptions options;
   options.cuts = {140};

@@ -1,0 +1,10 @@
+# 64-bit ARM Linux (ARMv8.0: always vectors and fused multiply-add)
+# by Debian's cross compiler; programs run in qemu's user-mode emulator, as the processor that MOTE_QEMU_CPU names.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(MOTE_QEMU_CPU max CACHE STRING "Processor that qemu-aarch64 emulates")
+find_program(MOTE_CROSS_CC NAMES aarch64-linux-gnu-gcc-12 aarch64-linux-gnu-gcc REQUIRED)
+find_program(MOTE_CROSS_CXX NAMES aarch64-linux-gnu-g++-12 aarch64-linux-gnu-g++ REQUIRED)
+set(CMAKE_C_COMPILER ${MOTE_CROSS_CC})
+set(CMAKE_CXX_COMPILER ${MOTE_CROSS_CXX})
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu ${MOTE_QEMU_CPU} -L /usr/aarch64-linux-gnu)

@@ -1,0 +1,10 @@
+# 32-bit ARM Linux (ARMv7 with hard float: 32-bit sizes, no fused multiply-add, no vector unit)
+# by Debian's cross compiler; programs run in qemu's user-mode emulator, as the processor that MOTE_QEMU_CPU names.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR armv7l)
+set(MOTE_QEMU_CPU max CACHE STRING "Processor that qemu-arm emulates")
+find_program(MOTE_CROSS_CC NAMES arm-linux-gnueabihf-gcc-12 arm-linux-gnueabihf-gcc REQUIRED)
+find_program(MOTE_CROSS_CXX NAMES arm-linux-gnueabihf-g++-12 arm-linux-gnueabihf-g++ REQUIRED)
+set(CMAKE_C_COMPILER ${MOTE_CROSS_CC})
+set(CMAKE_CXX_COMPILER ${MOTE_CROSS_CXX})
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-arm -cpu ${MOTE_QEMU_CPU} -L /usr/arm-linux-gnueabihf)
