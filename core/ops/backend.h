@@ -152,6 +152,9 @@ class Backend {
   // `program` is null while measuring before the model is open.
   virtual Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape,
                                  const ValueMemory& values, Arena& session_arena, Footprint* footprint) = 0;
+  // Called once by each engine that has taken this backend, when it closes or its opening fails: all programs and
+  // executors are closed by then. It holds for an app's own backend too, which stays the app's: lend one to a second
+  // engine only where `close` allows to go on.
   virtual void close() {}
 
  protected:
