@@ -111,15 +111,25 @@ class EngineOpening {
     for (size_t i = 0; i < options_.n_extra_backends; ++i)
       if (options_.extra_backends[i] == nullptr)
         return Status::error(Code::invalid_argument, "extra_backends[{}] is NULL", i);
+    MOTE_RETURN_IF_ERROR(check_extras());
+    const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
+    if (wanted != "auto" && wanted != "baseline")
+      return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);
+    instruction_sets_ = wanted == "baseline" ? 0 : UINT32_MAX;
+    return {};
+  }
+
+  Status check_extras() const {
     for (size_t i = 0; i < options_.n_extra_backends; ++i)
       if (extra(i)->interface_version() != kInterfaceVersion)
         return Status::error(Code::unsupported,
                              "backend {} was compiled against interface {} of core/ops; this library has {}",
                              extra(i)->name(), extra(i)->interface_version(), kInterfaceVersion);
-    const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
-    if (wanted != "auto" && wanted != "baseline")
-      return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);
-    instruction_sets_ = wanted == "baseline" ? 0 : UINT32_MAX;
+    for (size_t i = 0; i < options_.n_extra_backends; ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (std::string_view(extra(i)->name()) == extra(j)->name())
+          return Status::error(Code::invalid_argument, "extra_backends[{}] and extra_backends[{}] are both named {}", j,
+                               i, extra(i)->name());
     return {};
   }
 
@@ -184,6 +194,7 @@ class EngineOpening {
       for (std::string_view rest = wanted; !rest.empty();) {
         const BackendName next = first_name(rest);
         rest = next.rest;
+        MOTE_RETURN_IF_ERROR(check_named_once(next.name, wanted, rest));
         MOTE_RETURN_IF_ERROR(open_named(next.name, services, arena));
       }
     }
@@ -192,6 +203,17 @@ class EngineOpening {
   }
 
   Backend* extra(size_t i) const { return static_cast<Backend*>(options_.extra_backends[i]); }
+
+  // A backend taken twice would be closed twice. `rest` of the list follows the name.
+  static Status check_named_once(std::string_view name, std::string_view list, std::string_view rest) {
+    for (std::string_view later = rest; !later.empty();) {
+      const BackendName next = first_name(later);
+      later = next.rest;
+      if (next.name == name)
+        return Status::error(Code::invalid_argument, "the list of backends ({}) names {} twice", list, name);
+    }
+    return {};
+  }
 
   Status open_named(std::string_view name, const BackendServices& services, Arena& arena) {
     for (size_t i = 0; i < options_.n_extra_backends; ++i)

@@ -17,9 +17,17 @@ struct OpenedSource {
   FileMap map;
   FileRange file;
   bool is_file = false;
-  bool copies = false;
+  bool copies = false;          // `bytes` are then those that read_head has read, or none
+  uint64_t size_bytes = 0;      // of the model
+  void* head_pages = nullptr;   // where read_head put them
+  uint64_t head_room_bytes = 0;
 
+  void release_head() {
+    free_pages(head_pages, head_room_bytes);
+    head_pages = nullptr;
+  }
   void release() {
+    release_head();
     unmap_file(&map);
     if (is_file) close_file(&file);
     is_file = false;
@@ -31,6 +39,13 @@ Status check_source(const mote_source& source) {
   if (kinds != 1)
     return Status::error(Code::invalid_argument,
                          "mote_source must give exactly one of data, path and use_descriptor; it gives {}", kinds);
+  if (source.use_descriptor != 0 && source.use_descriptor != 1)
+    return Status::error(Code::invalid_argument, "mote_source.use_descriptor is {}; it must be 0 or 1",
+                         source.use_descriptor);
+  if (source.use_descriptor == 0 && (source.offset_bytes != 0 || source.length_bytes != 0))
+    return Status::error(Code::invalid_argument,
+                         "mote_source gives offset_bytes {} and length_bytes {}, which are a descriptor's",
+                         source.offset_bytes, source.length_bytes);
   if (source.load != MOTE_LOAD_MAP && source.load != MOTE_LOAD_COPY)
     return Status::error(Code::invalid_argument, "mote_source.load is {}; it must be MOTE_LOAD_MAP or MOTE_LOAD_COPY",
                          source.load);
@@ -53,6 +68,7 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
       return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses",
                            source.data_bytes);
     opened->bytes = {static_cast<const uint8_t*>(source.data), static_cast<size_t>(source.data_bytes)};
+    opened->size_bytes = opened->bytes.size();
     return {};
   }
   const uint64_t length = source.length_bytes == 0 ? kToEndOfFile : source.length_bytes;
@@ -62,6 +78,8 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
   if (!error.ok()) return file_error(source, error);
   opened->is_file = true;
   opened->copies = source.load == MOTE_LOAD_COPY;
+  opened->size_bytes = opened->file.size_bytes;
+  if (opened->copies) return {};
   error = map_file(opened->file, &opened->map);
   if (!error.ok()) return file_error(source, error);
   opened->bytes = {static_cast<const uint8_t*>(opened->map.data), static_cast<size_t>(opened->map.size_bytes)};
@@ -71,8 +89,43 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
 // ------------------------------------------------------------------------------------------------ quote and open
 
 // Without a plan, nobody reads the weights.
-Result<gguf::File> open_file_of(std::span<const uint8_t> bytes, const mote_model_options& options) {
-  return gguf::File::open(bytes, options.vocabulary_only != 0 ? gguf::Formats::any : gguf::Formats::built_in);
+gguf::Formats formats_of(const mote_model_options& options) {
+  return options.vocabulary_only != 0 ? gguf::Formats::any : gguf::Formats::built_in;
+}
+
+// In a call of its own: a File has 6 KiB of stack.
+[[gnu::noinline]] Status check_head(const OpenedSource& source, gguf::Formats formats) {
+  return gguf::File::open(source.bytes, source.size_bytes, formats).status();
+}
+
+Status read_error(const PlatformError& error) {
+  return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
+}
+
+// Of a file that is to be copied, everything before the tensor data, into memory of the platform: nothing of such a
+// file is mapped. How long that is, its own bytes say: it is read in pieces, each four times the one before, until one
+// can be walked to its end. What is no model at all is seen in the first piece.
+Status read_head(OpenedSource* source, gguf::Formats formats) {
+  constexpr uint64_t kFirstBytes = uint64_t{1} << 18, kMostBytes = 2 * gguf::File::kMaxMetadataBytes;
+  if (!source->copies) return {};
+  for (uint64_t bytes = kFirstBytes;; bytes *= 4) {
+    const bool is_last = bytes >= source->size_bytes || bytes >= kMostBytes;
+    if (bytes > source->size_bytes) bytes = source->size_bytes;
+    source->release_head();
+    source->bytes = {};
+    source->head_room_bytes = bytes;
+    source->head_pages = allocate_pages(bytes);
+    if (source->head_pages == nullptr && bytes != 0)
+      return Status::error(Code::out_of_memory,
+                           "reading the model's header needs {} bytes of memory, which the platform does not give",
+                           bytes);
+    const PlatformError error = read_file(source->file, 0, source->head_pages, bytes);
+    if (!error.ok()) return read_error(error);
+    source->bytes = {static_cast<const uint8_t*>(source->head_pages), static_cast<size_t>(bytes)};
+    const Status status = check_head(*source, formats);
+    const bool is_gguf = bytes >= 4 && __builtin_memcmp(source->head_pages, "GGUF", 4) == 0;
+    if (status.ok() || is_last || !is_gguf || status.code() == Code::unsupported) return status;
+  }
 }
 
 void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const OpenedSource& source, mote_quote* quote) {
@@ -84,7 +137,7 @@ void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const Opene
   quote->packed_bytes = bytes.copied_bytes + (total_bytes - bytes.compiled_from_bytes);
   quote->device_bytes = bytes.footprint.device_bytes;
   quote->library_bytes = bytes.footprint.library_bytes;
-  quote->file_bytes = source.copies ? 0 : source.bytes.size();
+  quote->file_bytes = source.copies ? 0 : source.size_bytes;
 }
 
 // What a quote needs memory for that opening puts into the model: an index of the tensors and a plan. A plan has at
@@ -100,16 +153,18 @@ uint64_t scratch_bytes_for(const gguf::File& file) {
   return arena.used_bytes();
 }
 
-Status quote_model(mote_engine* engine, const OpenedSource& source, const mote_model_options& options,
+Status quote_model(mote_engine* engine, OpenedSource& source, const mote_model_options& options,
                    const mote_session_options* session_options, mote_quote* model_quote, mote_quote* session_quote) {
-  const Result<gguf::File> opened = open_file_of(source.bytes, options);   // 6 KiB: looked at where it lies
+  MOTE_RETURN_IF_ERROR(read_head(&source, formats_of(options)));
+  // 6 KiB: looked at where it lies
+  const Result<gguf::File> opened = gguf::File::open(source.bytes, source.size_bytes, formats_of(options));
   if (!opened.ok()) return opened.status();
   const gguf::File& file = opened.value();
   MOTE_ASSIGN_OR_RETURN(const Memory memory,
                         obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
   Arena arena, scratch(memory.data, memory.bytes);
   ModelOpening opening(*engine, file, options.vocabulary_only != 0, arena, &scratch);
-  Status status = opening.run(source.copies ? source.bytes.size() : 0);
+  Status status = opening.run(source.copies ? source.size_bytes : 0);
   mote_quote filled{};
   if (status.ok()) {
     fill_model_quote(opening.bytes(), arena.used_bytes(), source, &filled);
@@ -128,14 +183,14 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
   if (model == nullptr) return arena.status("the model");
   std::span<const uint8_t> bytes = source.bytes;
   if (source.copies) {
-    const std::span<uint8_t> copy = arena.take<uint8_t>(bytes.size());
+    source.release_head();
+    const std::span<uint8_t> copy = arena.take<uint8_t>(source.size_bytes);
     MOTE_RETURN_IF_ERROR(arena.status("the model"));
     const PlatformError error = read_file(source.file, 0, copy.data(), copy.size());
-    if (!error.ok())
-      return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
+    if (!error.ok()) return read_error(error);
     bytes = copy;
   }
-  MOTE_ASSIGN_OR_RETURN(model->file, open_file_of(bytes, options));
+  MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes, formats_of(options)));
   ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, arena, nullptr);
   MOTE_RETURN_IF_ERROR(opening.run_into(model));
   model->engine = engine;
@@ -239,8 +294,9 @@ mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratc
   *scratch_bytes = 0;
   OpenedSource opened;
   Status status = open_source(source, &opened);
+  if (status.ok()) status = read_head(&opened, gguf::Formats::any);
   if (status.ok()) {
-    const Result<gguf::File> file = gguf::File::open(opened.bytes, gguf::Formats::any);
+    const Result<gguf::File> file = gguf::File::open(opened.bytes, opened.size_bytes, gguf::Formats::any);
     status = file.status();
     if (status.ok()) *scratch_bytes = scratch_bytes_for(file.value());
   }

@@ -257,6 +257,7 @@ mote_status mote_feed(mote_session* session, const int32_t* tokens, size_t n, si
   const SessionCall call(session);
   Status status = call.status();
   if (status.ok()) status = check_feed(tokens, n);
+  if (status.ok()) status = session->sequence->check_feed({tokens, n});   // a refused call changes nothing
   if (status.ok()) {
     begin_text(*session);
     status = session->sequence->feed({tokens, n}, &fed);
@@ -272,6 +273,7 @@ mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, 
   const SessionCall call(session);
   Status status = call.status();
   if (status.ok()) status = check_feed(tokens, n);
+  if (status.ok()) status = session->sequence->check_prompt({tokens, n});   // a refused call changes nothing
   if (status.ok()) {
     begin_text(*session);
     status = session->sequence->prompt({tokens, n}, &kept, &fed);
@@ -293,6 +295,7 @@ mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n
   Status status = call.status();
   if (status.ok()) status = check_feed(tokens, n);
   if (status.ok() && on_logits == nullptr) status = Status::error(Code::invalid_argument, "on_logits is NULL");
+  if (status.ok()) status = session->sequence->check_feed({tokens, n});
   if (status.ok()) {
     begin_text(*session);
     const LogitsSink sink{[](void* self, size_t first, size_t rows, const float* logits, size_t n_vocab) {
@@ -348,6 +351,7 @@ mote_status mote_rewind(mote_session* session, size_t n_tokens, mote_error* erro
   using namespace mote;
   const SessionCall call(session);
   Status status = call.status();
+  if (status.ok()) status = session->sequence->check_rewind(n_tokens);
   if (status.ok()) {
     begin_text(*session);
     status = session->sequence->rewind(n_tokens);

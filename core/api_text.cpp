@@ -115,9 +115,8 @@ Status chat_text(const mote_model* model, const char* format, const mote_message
   MOTE_RETURN_IF_ERROR(check_list(text, capacity, n_bytes, "text bytes"));
   Conversation conversation;
   MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
-  MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
-                        model->tokenizer->chat_text(*conversation.format, conversation.messages, add_generation_prompt,
-                                                    {}, {text, capacity}));
+  MOTE_ASSIGN_OR_RETURN(const uint64_t needed, model->tokenizer->chat_text(*conversation.format, conversation.messages,
+                                                                           add_generation_prompt, {text, capacity}));
   return finish_output(needed, capacity, n_bytes, "text bytes");
 }
 
@@ -131,7 +130,7 @@ Status chat_tokens(const mote_model* model, const char* format, const mote_messa
   const uint64_t most_bytes = tokenizer.chat_scratch_bytes(n_messages, conversation.text_bytes);
   MOTE_ASSIGN_OR_RETURN(const Encoded encoded, with_scratch(scratch, most_bytes, [&](std::span<std::byte> bytes) {
                           return tokenizer.chat_tokens(*conversation.format, conversation.messages,
-                                                       add_generation_prompt, {}, {tokens, capacity}, bytes);
+                                                       add_generation_prompt, {tokens, capacity}, bytes);
                         }));
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");
 }

@@ -15,6 +15,10 @@
  *   the thing opens; the quote calls say how many bytes, exactly. Memory handed over must be 64-byte aligned, and
  *   belongs to the thing until it is closed. After set-up, mote_feed, mote_step, mote_next and mote_text_next allocate
  *   nothing.
+ *   Threads: one engine serves any number of threads, its models and sessions too. Calls on an engine and on a model
+ * may run at the same time, but for the call that closes it, which must be the last one; opening and closing models,
+ * and opening, quoting and closing sessions, count as such calls. A session is inside one call at a time, and says
+ *   MOTE_BUSY to a second one; mote_cancel is free. Different sessions run at the same time.
  *   Byte counts end in _bytes; everything else is a count. Texts are UTF-8 with an explicit length, unless they
  *   are const char*, which end with a zero.
  */
@@ -85,7 +89,8 @@ typedef struct mote_quote {
   uint64_t tokenizer_bytes;  /* model: the vocabulary's index */
   uint64_t vectors_bytes;    /* model: norms, biases and frequencies widened to f32 or f64 */
   uint64_t plan_bytes;       /* model: steps and Values; session: where they lie */
-  uint64_t packed_bytes;     /* model: weights copied or repacked by a backend, or the file under load = copy */
+  uint64_t packed_bytes;     /* model: all that backends made of the plan (weights they repacked, and the tables of the
+                                kernels that they chose), and the file under load = copy */
   uint64_t state_bytes;      /* session: KV */
   uint64_t activation_bytes; /* session: Values between steps, logits */
   uint64_t scratch_bytes;    /* session: backends' working memory; engine: backends and threads */
@@ -101,7 +106,8 @@ typedef struct mote_quote {
 /* ------------------------------------------------------------------------------------------------ engine */
 
 /* Runs task(context, lane) for each lane 0 .. lanes - 1, in any order, on any threads, and returns when all are done.
- * A task never waits for another one. */
+ * A task never waits for another one. Two sessions that run at the same time call it at the same time, from the threads
+ * of their callers, and the lanes of both regions must all be run. */
 typedef void (*mote_parallel_for)(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane),
                                   void* context);
 
@@ -110,13 +116,16 @@ typedef void (*mote_log)(void* user, const char* line);
 
 typedef struct mote_engine_options {
   size_t struct_bytes;
-  const char* backends; /* names in order of preference, "vulkan,cpu"; NULL or "auto": all of this build */
+  const char* backends; /* names in order of preference, "vulkan,cpu", none of them twice; NULL or "auto":
+                           the extra_backends as listed, then all of this build */
   uint32_t threads;     /* 0: as many as the affinity mask, the container's quota and the performance cores give */
   mote_parallel_for parallel_for; /* the host's own threads: mote then starts none and uses `threads` lanes */
   void* parallel_for_user;
   mote_log log;
   void* log_user;
-  void* const* extra_backends; /* mote::Backend* of core/ops/backend.h, the app's; live until the engine is closed */
+  void* const* extra_backends; /* mote::Backend* of core/ops/backend.h, the app's, each of another name; they live until
+                                  the engine is closed, which calls close() of those that it took, once. In a list of
+                                  names the app's come before the build's of the same name */
   size_t n_extra_backends;
   const char* instruction_set; /* "baseline": only what the library is compiled for; NULL or "auto": all that the
                                   machine has. No bit of a result depends on it */
@@ -134,8 +143,11 @@ MOTE_API uint32_t mote_engine_threads(const mote_engine* engine);
 /* ------------------------------------------------------------------------------------------------ model */
 
 typedef enum mote_load {
-  MOTE_LOAD_MAP = 0, /* the file is mapped; one that shrinks under the process is beyond mote's reach (SIGBUS) */
-  MOTE_LOAD_COPY = 1 /* the file is read into the model's memory: safe from later changes, counted in packed_bytes */
+  MOTE_LOAD_MAP = 0, /* the file is mapped. One that is changed or shortened while it is used is beyond mote's reach:
+                        what was checked is then something else (reads beyond the file, SIGBUS) */
+  MOTE_LOAD_COPY = 1 /* the file is read into the model's memory and never mapped: safe from later changes, counted in
+                        packed_bytes. A quote reads the bytes before the tensor data into memory of the platform, for
+                        the length of the call */
 } mote_load;
 
 /* Where the GGUF bytes are: exactly one of data, path and use_descriptor. */
@@ -143,8 +155,8 @@ typedef struct mote_source {
   size_t struct_bytes;
   const void* data; /* bytes in memory at any address; must stay unchanged until the model is closed */
   uint64_t data_bytes;
-  const char* path;
-  int32_t use_descriptor; /* 1: an open file descriptor, not taken over; may be closed after the call */
+  const char* path;       /* a whole file: offset_bytes and length_bytes are 0 */
+  int32_t use_descriptor; /* 0, or 1: an open file descriptor, not taken over; may be closed after the call */
   int32_t descriptor;
   uint64_t offset_bytes; /* descriptor: where the model starts in the file */
   uint64_t length_bytes; /* descriptor: 0: up to the end of the file */
@@ -224,15 +236,18 @@ enum {
 
 /* Text to token ids. *n_tokens becomes the number of ids; MOTE_BUFFER_TOO_SMALL when that is over capacity (nothing
  * useful was written; tokens may be NULL with capacity 0). Bad UTF-8 counts as U+FFFD, one per maximal bad part.
- * scratch: mote_tokenize_scratch_bytes(text_bytes) of it, or {NULL, 0}: the platform is asked for the length of the
- * call when the text needs more than a small stack buffer. Time is linear in the text but for a logarithm. */
+ * At most 2^28 bytes of
+ * text. scratch: mote_tokenize_scratch_bytes(text_bytes) of it, or {NULL, 0}: the platform is asked for the length of
+ * the call when the text needs more than a small stack buffer. Time is linear in the text but for a logarithm. */
 MOTE_API mote_status mote_tokenize(const mote_model* model, const char* text, size_t text_bytes, uint32_t flags,
                                    mote_memory scratch, int32_t* tokens, size_t capacity, size_t* n_tokens,
                                    mote_error* error);
 MOTE_API uint64_t mote_tokenize_scratch_bytes(const mote_model* model, size_t text_bytes);
 
 /* Token ids to the exact bytes they stand for, control tokens shown; text is not zero-terminated and need not be whole
- * characters. MOTE_BUFFER_TOO_SMALL as above. */
+ * characters. Undoes mote_tokenize of a whole text: where that puts a blank before the text (SentencePiece with
+ * add_space_prefix), a blank at the beginning is left out, so each call drops one. For tokens that come one after the
+ * other use mote_text_next. MOTE_BUFFER_TOO_SMALL as above. */
 MOTE_API mote_status mote_detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text,
                                      size_t capacity, size_t* n_bytes, mote_error* error);
 
@@ -248,7 +263,8 @@ typedef struct mote_message {
 } mote_message;
 
 /* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
- * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. */
+ * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. The
+ * format llama3.1 tells the model the date that its template has by default, 26 Jul 2024. */
 MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
                                     size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
                                     size_t* n_bytes, mote_error* error);
@@ -266,17 +282,18 @@ MOTE_API const char* mote_chat_format_name(uint32_t index);
 /* ------------------------------------------------------------------------------------------------ sampling */
 
 typedef enum mote_sampler_kind {
-  MOTE_SAMPLER_TEMPERATURE = 1,         /* value: divides the logits; 0: greedy: stages that only cut are passed over,
+  MOTE_SAMPLER_TEMPERATURE = 1,         /* value: divides the logits, 0 or more; 0: greedy: stages that only cut are
+                                          passed over,
                                           penalties, bans and biases count */
   MOTE_SAMPLER_TOP_K = 2,               /* count: most probable tokens kept, and all equal to the last; <= 0: all */
-  MOTE_SAMPLER_TOP_P = 3,               /* value: smallest set whose mass reaches p is kept; 1: all */
-  MOTE_SAMPLER_MIN_P = 4,               /* value: least share of the largest probability; 0: all */
-  MOTE_SAMPLER_TYPICAL_P = 5,           /* value: mass of the most typical tokens; 1: all */
-  MOTE_SAMPLER_EPSILON = 6,             /* value: least probability */
-  MOTE_SAMPLER_ETA = 7,                 /* value: eta sampling's epsilon */
-  MOTE_SAMPLER_NO_REPEAT_NGRAM = 8,     /* count: n-grams of this length never repeat */
-  MOTE_SAMPLER_REPETITION_PENALTY = 9,  /* value: penalty; count: the last tokens looked at, 0: all */
-  MOTE_SAMPLER_FREQUENCY_PRESENCE = 10, /* value: per occurrence, value2: once; count as above */
+  MOTE_SAMPLER_TOP_P = 3,               /* value: smallest set whose mass reaches p is kept, 0 to 1; 1: all */
+  MOTE_SAMPLER_MIN_P = 4,               /* value: least share of the largest probability, 0 to 1; 0: all */
+  MOTE_SAMPLER_TYPICAL_P = 5,           /* value: mass of the most typical tokens, above 0, up to 1; 1: all */
+  MOTE_SAMPLER_EPSILON = 6,             /* value: least probability, 0 to below 1; 0: all */
+  MOTE_SAMPLER_ETA = 7,                 /* value: eta sampling's epsilon, 0 to below 1; 0: all */
+  MOTE_SAMPLER_NO_REPEAT_NGRAM = 8,     /* count: n-grams of this length never repeat, 0 (off) to 64 */
+  MOTE_SAMPLER_REPETITION_PENALTY = 9,  /* value: penalty, above 0; count: the last tokens looked at, 0: all */
+  MOTE_SAMPLER_FREQUENCY_PRESENCE = 10, /* value: per occurrence, value2: once, both finite; count as above */
   MOTE_SAMPLER_LOGIT_BIAS = 11,         /* adds the session's logit_bias list here in the chain */
   MOTE_SAMPLER_GREEDY = 12              /* the largest logit, the lowest id among equals */
 } mote_sampler_kind;
@@ -301,7 +318,8 @@ typedef enum mote_on_full { MOTE_ON_FULL_STOP = 0, MOTE_ON_FULL_SLIDE = 1 } mote
 
 typedef struct mote_session_options {
   size_t struct_bytes;
-  uint32_t context;         /* positions; 0: the trained length, at most 4096. More than trained is allowed */
+  uint32_t context;         /* positions, at most 2^24; 0: the trained length, at most 4096. More than trained is
+                               allowed */
   uint32_t max_batch;       /* rows computed at once, 0: 512; at most the context. Longer feeds are cut inside */
   uint32_t max_output_rows; /* rows of logits computed at once, 0: 1; at most max_batch */
   int32_t kv_type;          /* a mote_kv_type */
@@ -325,16 +343,20 @@ MOTE_API mote_status mote_session_quote(mote_model* model, const mote_session_op
                                         mote_error* error);
 MOTE_API mote_status mote_session_open(mote_model* model, const mote_session_options* options, mote_memory memory,
                                        mote_session** session, mote_error* error);
+/* MOTE_BUSY inside another call; the session then stays open. NULL is fine. */
 MOTE_API mote_status mote_session_close(mote_session* session, mote_error* error);
 
 /* Appends tokens and runs all but the last, which stays pending until mote_step, mote_next or another feed. Cut inside
  * into batches. done (may be NULL) becomes how many of the n tokens are in the history: n on MOTE_OK, 0 when the call
  * was refused (MOTE_CONTEXT_FULL names both counts), the tokens of the finished batches after a cancel or a failure;
- * feeding the rest then gives what one call would have given, bit for bit. */
+ * feeding the rest then gives what one call would have given, bit for bit. After a cancel or a failure the last token
+ * that stayed is pending: going on with mote_step or mote_next instead is as after a mote_rewind to it. A call that was
+ * refused changes nothing, which holds for mote_prompt, mote_evaluate and mote_rewind too. */
 MOTE_API mote_status mote_feed(mote_session* session, const int32_t* tokens, size_t n, size_t* done, mote_error* error);
 
 /* Makes the history exactly these tokens: keeps the longest common beginning, rewinds to it and feeds the rest.
- * reused (may be NULL) becomes the tokens that did not have to be run. Needs n >= 1. */
+ * reused (may be NULL) becomes the tokens that did not have to be run, done (may be NULL) how many of the n are in the
+ * history, those that were there already included. Needs n >= 1. */
 MOTE_API mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, size_t* reused, size_t* done,
                                  mote_error* error);
 
@@ -373,8 +395,11 @@ typedef struct mote_text {
 } mote_text;
 
 /* mote_next, as text: holds back an unfinished character and what may become a stop string. mote_feed, mote_prompt,
- * mote_evaluate and mote_rewind begin a new text: what was held back is dropped. A full context is a finish, not a
- * status. */
+ * mote_evaluate and mote_rewind begin a new text, unless they are refused: what was held back is dropped. A full
+ * context is a finish, not a status. After a finish: MOTE_WRONG_STATE until a new text begins. *text is written
+ * whenever it can be, on a failure too: no bytes, token -1, and the finish so far. What a finish lets go is searched
+ * for stop strings like all other text: one that comes with an end token or a full context makes it
+ * MOTE_FINISH_STOP_STRING. */
 MOTE_API mote_status mote_text_next(mote_session* session, mote_text* text, mote_error* error);
 /* Lets go what is still held back, for whoever ends a text early; an unfinished character becomes U+FFFD. */
 MOTE_API mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* error);

@@ -17,7 +17,8 @@ struct FileRange {
 };
 
 // The bytes of a range in memory. They stay until unmap_file, whether or not the file is still open. If the file
-// shrinks meanwhile, touching what is gone ends the process (SIGBUS): no library can mend that, reading a copy can.
+// is shortened meanwhile, touching what is gone ends the process (SIGBUS), and if it is rewritten, what was checked is
+// no longer what is there: no library can mend that, reading a copy can.
 struct FileMap {
   const void* data = nullptr;   // byte 0 of the range, at any address; nullptr when the range is empty
   uint64_t size_bytes = 0;

@@ -1,4 +1,4 @@
-// The one way in which 16 partial sums become one number (the canonical order, see core/ops).
+// The one way in which 16 partial sums become one number (the canonical order: see backends/cpu/README.md).
 #pragma once
 
 namespace mote {

@@ -66,7 +66,6 @@ inline double scale_by(double x, int n) {
 
 // ln(2) in pieces of 32 bits, so that a piece times a number of up to 21 bits is exact.
 constexpr double kLn2First = 0x1.62e42feep-1, kLn2Second = 0x1.a39ef356p-33, kLn2Third = 0x1.93c7673007e5fp-65;
-constexpr Pair kLn2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 constexpr Pair kThird = {0x1.5555555555555p-2, 0x1.5555555555555p-56};
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 
@@ -233,17 +232,6 @@ double exp_f64(double x) {
   return exp_of_pair({x, 0});
 }
 
-double exp2_f64(double x) {
-  if (x >= 1024.0) return kInfinity;
-  if (x < -1076.0) return 0.0;
-  if (x != x) return x;
-  const double n = round_to_even_f64(x);
-  const Pair r = multiply({x - n, 0}, kLn2);
-  const Pair e = expm1_reduced(r);
-  const Pair sum = fast_two_sum(1.0, e.hi);
-  return scale_by(sum.hi + (sum.lo + e.lo), static_cast<int>(n));
-}
-
 double log_f64(double x) {
   if (x == 0) return -kInfinity;
   if (!(x > 0)) return kNaN;
@@ -317,7 +305,6 @@ SinCos sin_cos_f64(double x) {
 double sin_f64(double x) { return x == 0 ? x : sin_cos_f64(x).sine; }
 double cos_f64(double x) { return sin_cos_f64(x).cosine; }
 
-float exp2_f32(float x) { return static_cast<float>(exp2_f64(static_cast<double>(x))); }
 float log_f32(float x) { return static_cast<float>(log_f64(static_cast<double>(x))); }
 float pow_f32(float x, float y) { return static_cast<float>(pow_f64(static_cast<double>(x), static_cast<double>(y))); }
 float tanh_f32(float x) { return static_cast<float>(tanh_f64(static_cast<double>(x))); }

@@ -4,7 +4,7 @@
 //
 // Error bounds, measured against long double by tests/base/math_test.cpp (ulp = spacing of
 // the type at the result):
-//   double  log 0.51 ulp      exp, exp2, pow, tanh 0.6 ulp      sin, cos, erf 0.9 ulp
+//   double  log 0.51 ulp      exp, pow, tanh 0.6 ulp      sin, cos, erf 0.9 ulp
 //           (where the result is subnormal: 1 ulp)
 //   float   0.501 ulp, correctly rounded in more than 99.99 % of the arguments
 // Special values are those of C's annex F: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN, pow(x, 0) = 1, and so
@@ -15,7 +15,6 @@
 namespace mote {
 
 double exp_f64(double x);
-double exp2_f64(double x);
 double log_f64(double x);
 double pow_f64(double x, double y);
 double tanh_f64(double x);
@@ -32,7 +31,6 @@ struct SinCos {
 SinCos sin_cos_f64(double x);
 
 // Computed in double and rounded once. `exp_f32` is in math_lanes.h.
-float exp2_f32(float x);
 float log_f32(float x);
 float pow_f32(float x, float y);
 float tanh_f32(float x);

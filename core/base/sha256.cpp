@@ -84,8 +84,7 @@ Sha256Digest sha256(std::string_view bytes) {
   return sha.finish();
 }
 
-bool sha256_is(std::string_view bytes, std::string_view hex) {
-  const Sha256Digest digest = sha256(bytes);
+bool digest_is(const Sha256Digest& digest, std::string_view hex) {
   constexpr char kHex[] = "0123456789abcdef";
   if (hex.size() != 64) return false;
   for (size_t i = 0; i < 64; ++i)

@@ -26,7 +26,7 @@ class Sha256 {
 
 Sha256Digest sha256(std::string_view bytes);
 
-// True when `hex`, 64 lower-case digits, is the digest of `bytes`.
-bool sha256_is(std::string_view bytes, std::string_view hex);
+// True when `hex` is the digest in 64 lower-case digits.
+bool digest_is(const Sha256Digest& digest, std::string_view hex);
 
 }   // namespace mote

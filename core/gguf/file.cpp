@@ -348,14 +348,6 @@ bool File::TensorCursor::next(Tensor* tensor) {
   return true;
 }
 
-bool File::find_tensor(std::string_view name, Tensor* tensor) const {
-  TensorCursor cursor(*this);
-  while (cursor.next(tensor)) {
-    if (tensor->name == name) return true;
-  }
-  return false;
-}
-
 bool StringCursor::next(std::string_view* text) {
   if (left_ == 0) return false;
   --left_;

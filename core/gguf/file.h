@@ -127,8 +127,6 @@ class File {
     uint64_t left_;
   };
   TensorCursor tensors() const { return TensorCursor(*this); }
-  // Walks the table until the name is found: for a few names. TensorIndex is for all of them.
-  bool find_tensor(std::string_view name, Tensor* tensor) const;
 
  private:
   Status read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats);

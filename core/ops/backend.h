@@ -133,6 +133,8 @@ struct Arithmetic {
 inline constexpr uint32_t kInterfaceVersion =
     interface_version<SessionShape, Batch, ValueMemory, CancelFlag, Footprint, BackendServices, Arithmetic>();
 
+// `supports`, `compile` and `open` of one backend may be called from several threads at once: models and sessions of one
+// engine are opened whenever the app likes.
 class Backend {
  public:
   // Stays the first function, and `interface_version_` the first field: the engine looks at these two before it trusts
@@ -152,6 +154,9 @@ class Backend {
   // `program` is null while measuring before the model is open.
   virtual Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape,
                                  const ValueMemory& values, Arena& session_arena, Footprint* footprint) = 0;
+  // Called once by each engine that has taken this backend, when it closes or its opening fails: all programs and
+  // executors are closed by then. It holds for an app's own backend too, which stays the app's: lend one to a second
+  // engine only where `close` allows to go on.
   virtual void close() {}
 
  protected:

@@ -65,8 +65,7 @@ Status Sequence::check_tokens(std::span<const int32_t> tokens) const {
   return {};
 }
 
-// Refuses, or slides until `count` more tokens fit. What stays after a slide has to be run again; run_until does that.
-Status Sequence::make_room(size_t count) {
+Status Sequence::check_room(size_t count) const {
   const uint64_t context = options_.shape.context;
   if (n_history_ <= context && count <= context - n_history_) return {};
   const uint64_t keep = options_.keep;
@@ -74,6 +73,14 @@ Status Sequence::make_room(size_t count) {
   if (least > context || count > context - least)
     return Status::error(Code::context_full, "{} tokens do not fit behind the {} that stay in a context of {}", count,
                          least, context);
+  return {};
+}
+
+// Refuses, or slides until `count` more tokens fit. What stays after a slide has to be run again; run_until does that.
+Status Sequence::make_room(size_t count) {
+  MOTE_RETURN_IF_ERROR(check_room(count));
+  const uint64_t context = options_.shape.context, keep = options_.keep;
+  if (n_history_ <= context && count <= context - n_history_) return {};
   while (n_history_ + count > context) {
     const auto drop = static_cast<uint32_t>((n_history_ - keep + 1) / 2);
     for (size_t i = options_.keep; i + drop < n_history_; ++i) history_[i] = history_[i + drop];
@@ -136,6 +143,31 @@ Status Sequence::run_until(uint32_t end) {
   return {};
 }
 
+Status Sequence::check_feed(std::span<const int32_t> tokens) const {
+  MOTE_RETURN_IF_ERROR(check_tokens(tokens));
+  return tokens.empty() ? Status() : check_room(tokens.size());
+}
+
+Status Sequence::check_prompt(std::span<const int32_t> tokens) const {
+  if (tokens.empty()) return Status::error(Code::invalid_argument, "a prompt needs at least one token");
+  MOTE_RETURN_IF_ERROR(check_tokens(tokens));
+  if (tokens.size() > options_.shape.context)
+    return Status::error(Code::context_full, "a prompt of {} tokens does not fit a context of {}", tokens.size(),
+                         options_.shape.context);
+  return {};
+}
+
+Status Sequence::check_rewind(size_t n_tokens) const {
+  if (n_tokens <= n_history_) return {};
+  return Status::error(Code::invalid_argument, "cannot rewind to {} tokens; the history has {}", n_tokens, n_history_);
+}
+
+// After a batch that did not get to its end: whose logits it has overwritten is pending again, so that a step brings
+// them back.
+void Sequence::make_last_pending() {
+  if (n_history_ != 0 && n_run_ == n_history_ && !has_logits_) truncate_to(n_history_ - 1);
+}
+
 Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
   *done = 0;
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
@@ -147,6 +179,7 @@ Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
   const Status status = run_until(n_history_ - 1);
   if (!status.ok()) n_history_ = n_run_ > before ? n_run_ : before;
   *done = n_history_ - before;
+  if (!status.ok()) make_last_pending();
   return status;
 }
 
@@ -175,6 +208,7 @@ Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sin
   }
   if (!status.ok()) n_history_ = n_run_;
   *done = n_history_ - before;
+  make_last_pending();
   return status;
 }
 
@@ -191,9 +225,7 @@ Status Sequence::step() {
 }
 
 Status Sequence::rewind(size_t n_tokens) {
-  if (n_tokens > n_history_)
-    return Status::error(Code::invalid_argument, "cannot rewind to {} tokens; the history has {}", n_tokens,
-                         n_history_);
+  MOTE_RETURN_IF_ERROR(check_rewind(n_tokens));
   n_history_ = static_cast<uint32_t>(n_tokens);
   if (n_tokens <= options_.keep) n_dropped_ = 0;   // what is left stood there from the beginning
   const uint32_t n_run = n_history_ == 0 ? 0 : n_history_ - 1;
@@ -204,11 +236,7 @@ Status Sequence::rewind(size_t n_tokens) {
 
 Status Sequence::prompt(std::span<const int32_t> tokens, size_t* reused, size_t* done) {
   *reused = *done = 0;
-  if (tokens.empty()) return Status::error(Code::invalid_argument, "a prompt needs at least one token");
-  MOTE_RETURN_IF_ERROR(check_tokens(tokens));
-  if (tokens.size() > options_.shape.context)
-    return Status::error(Code::context_full, "a prompt of {} tokens does not fit a context of {}", tokens.size(),
-                         options_.shape.context);
+  MOTE_RETURN_IF_ERROR(check_prompt(tokens));
   uint32_t common = 0;
   while (common < n_history_ && common < tokens.size() && history_[common] == tokens[common]) ++common;
   MOTE_RETURN_IF_ERROR(rewind(common));

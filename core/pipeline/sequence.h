@@ -43,6 +43,10 @@ class Sequence {
   Status prompt(std::span<const int32_t> tokens, size_t* reused, size_t* done);
   Status step();
   Status rewind(size_t n_tokens);
+  // Whether the call of that name would be accepted; changes nothing. What these pass can still fail while it runs.
+  Status check_feed(std::span<const int32_t> tokens) const;   // evaluate too
+  Status check_prompt(std::span<const int32_t> tokens) const;
+  Status check_rewind(size_t n_tokens) const;
   // Appends one sampled token, pending; context_full when it may not. A sliding sequence slides in the next call that
   // runs it.
   Status append(int32_t token);
@@ -74,7 +78,9 @@ class Sequence {
 
  private:
   Status check_tokens(std::span<const int32_t> tokens) const;
+  Status check_room(size_t count) const;
   Status make_room(size_t count);
+  void make_last_pending();
   Status run_until(uint32_t end);
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
   void truncate_to(uint32_t n_run);

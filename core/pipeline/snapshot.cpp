@@ -102,8 +102,7 @@ uint64_t Sequence::snapshot_bytes() const { return bytes_of(n_history_, n_run_, 
 
 Executor* Sequence::executor_of(uint16_t state) const {
   for (size_t i = 0; i < parts_.size(); ++i)
-    for (const Step& step : parts_[i].part.steps())
-      if (step.state.id == state) return executors_[i];
+    if (parts_[i].part.owns(State{state})) return executors_[i];
   return nullptr;
 }
 

@@ -66,6 +66,7 @@ struct SamplerShape {
   uint32_t max_biases = 0;
 };
 
+// What Sampler::candidates lists.
 struct Candidate {
   int32_t token;
   double probability;
@@ -89,14 +90,14 @@ class Sampler {
   // +infinity; so do logits that are all -infinity.
   Status apply(std::span<const float> logits, std::span<const int32_t> history, uint64_t position);
 
-  // After a successful `apply`: how many candidates are left (at least 1), and the one drawn: the first, by falling
-  // probability and, among equals, rising id, whose running sum passes a uniform number made of seed and position.
-  // Without one: 0 and -1.
-  uint32_t candidate_count() const { return count_; }
+  // After a successful `apply`: the candidate drawn: the first, by falling probability and, among equals, rising id,
+  // whose running sum passes a uniform number made of seed and position. Without one: -1.
   int32_t draw(uint64_t seed, uint64_t position) const;
 
-  // The most probable candidates by falling probability, equal ones by rising id, at most out.size() of them; their
-  // probabilities are shares of all that are left. Returns how many were written.
+  // What is left after a successful `apply` (at least 1; without one 0), for the tests alone, golden ones among them: a
+  // draw says too little about a chain. The most probable candidates by falling probability, equal ones by rising id,
+  // at most out.size() of them; their probabilities are shares of all that are left. Returns how many were written.
+  uint32_t candidate_count() const { return count_; }
   uint32_t candidates(std::span<Candidate> out) const;
 
   // `apply`, then `draw`.

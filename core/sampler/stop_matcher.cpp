@@ -17,7 +17,7 @@ void StopMatcher::layout(Arena& arena, const StopShape& shape) {
 
 void StopMatcher::reset() {
   for (Stop& stop : stops_.first(stop_count_)) stop.matched = 0;
-  held_begin_ = held_end_ = found_index_ = 0;
+  held_begin_ = held_end_ = 0;
   position_ = 0;
   found_ = UINT64_MAX;
   stopped_ = false;
@@ -62,7 +62,7 @@ void StopMatcher::step(unsigned char byte) {
     while (stop.matched > 0 && next() != byte) stop.matched = failure_[stop.begin + stop.matched - 1];
     if (next() == byte) ++stop.matched;
     if (stop.matched < stop.length) continue;
-    if (position_ - stop.length < found_) found_ = position_ - stop.length, found_index_ = i;
+    if (position_ - stop.length < found_) found_ = position_ - stop.length;
     stop.matched = failure_[stop.begin + stop.length - 1];
   }
 }

@@ -48,7 +48,6 @@ class StopMatcher {
   Released finish();
 
   bool stopped() const { return stopped_; }
-  uint32_t stop_index() const { return found_index_; }              // of the one found, in the order of `set`
   uint32_t held_bytes() const { return held_end_ - held_begin_; }   // less than the longest stop string
   std::string_view held() const { return {held_.data() + held_begin_, held_bytes()}; }
   // True when an answer that begins with these bytes (at least one) has all of them held back. What `held` gives is
@@ -71,7 +70,6 @@ class StopMatcher {
   uint32_t stop_count_ = 0, held_begin_ = 0, held_end_ = 0;
   uint64_t position_ = 0;         // bytes fed
   uint64_t found_ = UINT64_MAX;   // where the earliest complete stop string begins
-  uint32_t found_index_ = 0;
   bool stopped_ = false;
 };
 

@@ -99,15 +99,21 @@ std::string_view chat_format_name(uint32_t index) {
 }
 
 Result<const ChatFormat*> match_chat_format(std::string_view chat_template) {
-  if (chat_template.empty())
+  if (chat_template.empty()) return no_chat_format(false);
+  const Sha256Digest digest = sha256(chat_template);
+  for (const ChatFormat& format : kFormats)
+    if (!is_bare(format) && digest_is(digest, format.template_sha256)) return &format;
+  for (const ChatFormat& format : kFormats)
+    if (is_bare(format) && template_is(chat_template, format.style->marks)) return &format;
+  return no_chat_format(true);
+}
+
+Status no_chat_format(bool has_template) {
+  if (!has_template)
     return Status::error(Code::unsupported,
                          "the model has no chat template (tokenizer.chat_template); name a chat format ({}), or let it "
                          "continue plain text",
                          NameList().view());
-  for (const ChatFormat& format : kFormats)
-    if (!is_bare(format) && sha256_is(chat_template, format.template_sha256)) return &format;
-  for (const ChatFormat& format : kFormats)
-    if (is_bare(format) && template_is(chat_template, format.style->marks)) return &format;
   return Status::error(Code::unsupported,
                        "the model's chat template is none that mote knows; name a chat format ({}), or let it continue "
                        "plain text",
@@ -115,7 +121,7 @@ Result<const ChatFormat*> match_chat_format(std::string_view chat_template) {
 }
 
 Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                   const ChatInputs& inputs, const ChatSink& sink) {
+                   std::string_view bos_text, const ChatSink& sink) {
   const ChatStyle& style = *format.style;
   for (size_t i = 0; i < messages.size(); ++i)
     if (!is_known_role(messages[i].role))
@@ -131,15 +137,13 @@ Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool 
   if (!style.system_preface.empty()) {
     if (n == 0)
       return Status::error(Code::invalid_argument, "the chat format {} needs at least one message", format.name);
-    say(inputs.bos_text);
-    begin("system"), say(style.system_preface),
-        sink.put(sink.user, inputs.date.empty() ? style.default_date : inputs.date, false);
-    say("\n\n");
+    say(bos_text);
+    begin("system"), say(style.system_preface), say(style.date), say("\n\n");
     if (has_system) quote(messages[0].content);
     say(style.after_content);
     first = has_system ? 1 : 0;
   } else {
-    if (style.begins_with_bos && n != 0) say(inputs.bos_text);
+    if (style.begins_with_bos && n != 0) say(bos_text);
     if (n != 0 && !has_system && !format.default_system.empty())
       begin("system"), say(format.default_system), say(style.after_content);
   }

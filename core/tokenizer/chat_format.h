@@ -25,7 +25,7 @@ struct ChatStyle {
   bool begins_with_bos;
   bool trims;
   // A system message always comes first and begins with this, the date and a blank line, when not empty.
-  std::string_view system_preface, default_date;
+  std::string_view system_preface, date;
   // The template in squeezed form (chat_template.h), in stretches; one that begins with ? may be missing.
   std::span<const std::string_view> marks;
 };
@@ -45,11 +45,8 @@ std::string_view chat_format_name(uint32_t index);
 // The format of a model's template: by its SHA-256, then by marks that must make up the whole of it. unsupported says
 // what the caller can do instead.
 Result<const ChatFormat*> match_chat_format(std::string_view chat_template);
-
-struct ChatInputs {
-  std::string_view bos_text;   // the model's start token as text; empty: none
-  std::string_view date;       // empty: the style's default
-};
+// That status, for a template that is none of ours or for a model without one.
+Status no_chat_format(bool has_template);
 
 // Takes the prompt piece by piece. parse_special: the text is the format's own; messages are not.
 struct ChatSink {
@@ -57,9 +54,10 @@ struct ChatSink {
   void (*put)(void* user, std::string_view text, bool parse_special);
 };
 
-// invalid_argument for a role that the format does not know, or no message where it needs one.
+// bos_text: the model's start token as text; empty: none. invalid_argument for a role that the format does not know, or
+// no message where it needs one.
 Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                   const ChatInputs& inputs, const ChatSink& sink);
+                   std::string_view bos_text, const ChatSink& sink);
 
 // Calls of `put` that rendering n messages makes at most.
 constexpr uint64_t chat_parts(uint64_t n_messages) { return 5 * n_messages + 12; }

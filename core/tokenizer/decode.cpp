@@ -96,11 +96,11 @@ Result<uint64_t> Tokenizer::detokenize(std::span<const int32_t> ids, bool show_c
 }
 
 Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, const ChatMessages& messages,
-                                      bool add_generation_prompt, std::string_view date, std::span<char> out) const {
+                                      bool add_generation_prompt, std::span<char> out) const {
   ByteSink bytes(out);
   const ChatSink sink{&bytes,
                       [](void* user, std::string_view text, bool) { static_cast<ByteSink*>(user)->put_all(text); }};
-  MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, chat_inputs(date), sink));
+  MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, bos_text(), sink));
   return bytes.count();
 }
 

@@ -224,12 +224,12 @@ uint64_t Tokenizer::scratch_bytes(std::string_view text) const {
                       merging_bytes(kind_, normalises ? kNfcGrowth * clean : clean) + 64);
 }
 
-ChatInputs Tokenizer::chat_inputs(std::string_view date) const {
-  return {bos_ >= 0 ? vocabulary_.spelling(static_cast<uint32_t>(bos_)) : std::string_view(), date};
+std::string_view Tokenizer::bos_text() const {
+  return bos_ >= 0 ? vocabulary_.spelling(static_cast<uint32_t>(bos_)) : std::string_view();
 }
 
 Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, const ChatMessages& messages,
-                                       bool add_generation_prompt, std::string_view date, std::span<int32_t> out,
+                                       bool add_generation_prompt, std::span<int32_t> out,
                                        std::span<std::byte> scratch) const {
   if (messages.size() > kMaxTextBytes)   // each brings text of the format's own
     return Status::error(Code::invalid_argument, "a conversation of {} messages has over {} bytes", messages.size(),
@@ -245,7 +245,7 @@ Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, const ChatMessa
                         auto* to = static_cast<Collected*>(user);
                         if (to->count < to->capacity && !text.empty()) to->parts[to->count++] = {text, parse_special};
                       }};
-  MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, chat_inputs(date), sink));
+  MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, bos_text(), sink));
   if (adds_bos_) encoder.begin_with_bos();
   MOTE_RETURN_IF_ERROR(encoder.encode({collected.parts, static_cast<size_t>(collected.count)}, false));
   return encoder.result();
@@ -258,7 +258,7 @@ uint64_t Tokenizer::chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes)
   text_bytes = std::min(text_bytes, kMaxTextBytes);
   const uint64_t parts = chat_parts(n_messages);
   return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) +
-         scratch_bytes(text_bytes + kAround * n_messages + kOnce + chat_inputs({}).bos_text.size()) + 64;
+         scratch_bytes(text_bytes + kAround * n_messages + kOnce + bos_text().size()) + 64;
 }
 
 }   // namespace mote

@@ -53,7 +53,7 @@ constexpr ComesLater kComesLater;
 struct SentencePieces::Merging {
   std::string_view text;
   const Vocabulary& vocabulary;
-  Candidate* heap;
+  Joint* heap;
   uint32_t* spans;
   uint64_t* steps;
   uint64_t waiting = 0;
@@ -163,7 +163,7 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
   // Each merge takes one candidate out and puts at most two in: 2 n are enough. 7 words a byte in one piece of memory.
   auto* memory = scratch.take<uint32_t>(7 * uint64_t{text.size()});
   if (memory == nullptr) return false;
-  Merging m{text, vocabulary, reinterpret_cast<Candidate*>(memory), memory + 6 * text.size(), steps};
+  Merging m{text, vocabulary, reinterpret_cast<Joint*>(memory), memory + 6 * text.size(), steps};
   const auto size = static_cast<uint32_t>(text.size());
   split(m);
   for (uint32_t left = 0, right = m.span(0); right < size; left = right, right += m.span(right))
@@ -172,7 +172,7 @@ bool SentencePieces::merge(std::string_view text, const Vocabulary& vocabulary, 
   while (m.waiting > 0) {
     std::pop_heap(m.heap, m.heap + m.waiting, kComesLater);
     m.count_heap();
-    const Candidate best = m.heap[--m.waiting];
+    const Joint best = m.heap[--m.waiting];
     // Stale when no symbol begins there any more, or when the lengths of the two no longer add up.
     if ((m.spans[best.left] & kFirst) == 0) continue;
     const uint32_t right = best.left + m.span(best.left);

@@ -25,7 +25,7 @@ class SentencePieces {
               uint64_t* steps) const;
 
  private:
-  struct Candidate {
+  struct Joint {
     uint32_t order;   // falls as the score rises
     uint32_t left;    // byte where the left symbol begins
     uint32_t span;    // bytes of both symbols

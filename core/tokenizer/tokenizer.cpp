@@ -73,8 +73,13 @@ Status Tokenizer::open(const gguf::File& file, Arena& arena) {
   } else {
     MOTE_RETURN_IF_ERROR(sentence_pieces_.open(file, vocabulary_, unknown_, arena.measuring()));
   }
-  MOTE_ASSIGN_OR_RETURN(chat_template_, file.get_string("tokenizer.chat_template", std::string_view()));
-  return arena.measuring() ? Status() : mark_end_tokens(file);
+  MOTE_ASSIGN_OR_RETURN(const std::string_view chat_template,
+                        file.get_string("tokenizer.chat_template", std::string_view()));
+  has_chat_template_ = !chat_template.empty();
+  if (arena.measuring()) return {};
+  if (const Result<const ChatFormat*> format = match_chat_format(chat_template); format.ok())
+    chat_format_ = format.value();
+  return mark_end_tokens(file);
 }
 
 Status Tokenizer::read_token_ids(const gguf::File& file, bool adds_bos_by_default) {

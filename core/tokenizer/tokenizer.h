@@ -74,15 +74,17 @@ class Tokenizer {
   Result<uint64_t> detokenize(std::span<const int32_t> ids, bool show_control, std::span<char> out) const;
 
   // The format that belongs to the model's own template, or the status that says why there is none.
-  Result<const ChatFormat*> chat_format() const { return match_chat_format(chat_template_); }
-  std::string_view chat_template() const { return chat_template_; }   // empty: none
+  Result<const ChatFormat*> chat_format() const {
+    if (chat_format_ != nullptr) return chat_format_;
+    return no_chat_format(has_chat_template_);
+  }
   // The prompt of a conversation as text (counted and written like `piece`), and as ids: only the format's own text is
   // parsed for control tokens. One start token stands first where the model wants one, whether the format writes it
-  // or not. date: for formats that tell it; empty: the format's default.
+  // or not.
   Result<uint64_t> chat_text(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                             std::string_view date, std::span<char> out) const;
+                             std::span<char> out) const;
   Result<Encoded> chat_tokens(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                              std::string_view date, std::span<int32_t> out, std::span<std::byte> scratch) const;
+                              std::span<int32_t> out, std::span<std::byte> scratch) const;
   // Bytes of scratch that are enough for chat_tokens of n messages with text_bytes bytes of content.
   uint64_t chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const;
 
@@ -93,7 +95,7 @@ class Tokenizer {
   Status read_token_ids(const gguf::File& file, bool adds_bos_by_default);
   Status mark_end_tokens(const gguf::File& file);
   Status find_unknown(const gguf::File& file);
-  ChatInputs chat_inputs(std::string_view date) const;
+  std::string_view bos_text() const;   // empty: none
 
   TokenizerKind kind_ = TokenizerKind::byte_level;
   const PreTokenizer* pre_ = nullptr;   // byte-level only
@@ -103,7 +105,8 @@ class Tokenizer {
   Vocabulary vocabulary_;
   BytePairs byte_pairs_;
   SentencePieces sentence_pieces_;
-  std::string_view chat_template_;
+  const ChatFormat* chat_format_ = nullptr;   // matched once, since that takes a hash of the template
+  bool has_chat_template_ = false;
 };
 
 }   // namespace mote

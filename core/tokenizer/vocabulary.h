@@ -67,7 +67,9 @@ class PieceHash {
 };
 
 // A hash table of numbers below 2^24 - 1 kept by somebody else; each slot has eight bits of the hash for a first look.
-// No lookup takes more than kMaxProbes steps: a table that would need more is refused when it is built.
+// No lookup takes more than kMaxProbes steps: a table whose keys would need more is refused when it is built, so a key
+// that is not among its first kMaxProbes places is absent. Runs of used slots may well be longer: whoever makes a
+// vocabulary can choose the hashes.
 class SlotTable {
  public:
   static constexpr uint32_t kMaxProbes = 512;
@@ -96,21 +98,24 @@ class SlotTable {
   // The number that a lookup will compare first, once its place is in the cache; -1: none.
   int64_t first_look(uint64_t hash) const {
     const uint32_t tag = static_cast<uint32_t>(hash) << 24;
-    for (uint64_t at = hash >> shift_;; at = (at + 1) & mask_) {
+    uint64_t at = hash >> shift_;
+    for (uint32_t probes = 0; probes < kMaxProbes; ++probes, at = (at + 1) & mask_) {
       const uint32_t slot = slots_[static_cast<size_t>(at)];
       if (slot == 0 || (slot & 0xFF000000u) == tag) return static_cast<int64_t>(slot & 0xFFFFFF) - 1;
     }
+    return -1;
   }
   // The number whose key is equal, or -1.
   template <class Equal>
   int64_t find(uint64_t hash, Equal equal) const {
     const uint32_t tag = static_cast<uint32_t>(hash) << 24;
     uint64_t at = hash >> shift_;
-    for (;; at = (at + 1) & mask_) {
+    for (uint32_t probes = 0; probes < kMaxProbes; ++probes, at = (at + 1) & mask_) {
       const uint32_t slot = slots_[static_cast<size_t>(at)];
       if (slot == 0) return -1;
       if ((slot & 0xFF000000u) == tag && equal((slot & 0xFFFFFF) - 1)) return (slot & 0xFFFFFF) - 1;
     }
+    return -1;
   }
 
  private:

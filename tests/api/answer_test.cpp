@@ -98,6 +98,41 @@ TEST_CASE("After its end an answer says nothing more until something is fed", "[
   CHECK(answer(session, 60).text == "abc");
 }
 
+TEST_CASE("A call that is refused leaves the text as it was", "[api][answer]") {
+  const Engine engine("reference");
+  const Model model(engine, saying_llama("abcxy!"));
+  const char* stops[] = {"cxyz"};
+  mote_session_options options = session_options(12, 4);
+  options.stops = stops, options.n_stops = 1;
+  const Session session(model, options);
+  const auto refuse_all = [&] {
+    const Tokens bad = {1, -1}, many(20, 'a');
+    size_t done = 0;
+    const auto sink = [](void*, size_t, size_t, const float*, size_t) -> int32_t { return 0; };
+    CHECK(mote_feed(session, bad.data(), 2, &done, nullptr) == MOTE_INVALID_ARGUMENT);
+    CHECK(mote_feed(session, many.data(), 20, &done, nullptr) == MOTE_CONTEXT_FULL);
+    CHECK(mote_evaluate(session, bad.data(), 2, sink, nullptr, &done, nullptr) == MOTE_INVALID_ARGUMENT);
+    CHECK(mote_evaluate(session, many.data(), 20, sink, nullptr, &done, nullptr) == MOTE_CONTEXT_FULL);
+    CHECK(mote_prompt(session, bad.data(), 2, &done, &done, nullptr) == MOTE_INVALID_ARGUMENT);
+    CHECK(mote_prompt(session, many.data(), 20, &done, &done, nullptr) == MOTE_CONTEXT_FULL);
+    CHECK(mote_prompt(session, bad.data(), 0, &done, &done, nullptr) == MOTE_INVALID_ARGUMENT);
+    CHECK(mote_rewind(session, 20, nullptr) == MOTE_INVALID_ARGUMENT);
+  };
+  mote_text text{};
+  text.struct_bytes = sizeof text;
+  std::string said;
+  feed(session, {'a'});
+  while (text.finish == MOTE_FINISH_NONE) {
+    refuse_all();   // also while "cxy" is held back
+    REQUIRE(mote_text_next(session, &text, nullptr) == MOTE_OK);
+    said.append(text.bytes, text.n_bytes);
+  }
+  CHECK(said == "bcxy!");
+  CHECK(text.finish == MOTE_FINISH_END_TOKEN);
+  refuse_all();
+  CHECK(mote_text_next(session, &text, nullptr) == MOTE_WRONG_STATE);   // it has ended all the same
+}
+
 TEST_CASE("A full context ends an answer with its reason and what was held", "[api][answer]") {
   const Engine engine("cpu");
   const Model model(engine, saying_llama("?abSTcd"));

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/mote_dev.h"
+#include "tests/api/hooked_backend.h"
 #include "tests/api/kit.h"
 
 namespace mote::test {
@@ -252,6 +253,21 @@ TEST_CASE("A source gives its bytes in exactly one way", "[api][arguments]") {
   odd.load = 7;
   CHECK(open(odd).status == MOTE_INVALID_ARGUMENT);
   CHECK(contains(open(odd).sentence, "load is 7"));
+  mote_source within = none;   // a range is a descriptor's
+  within.path = "model.gguf";
+  within.offset_bytes = 8;
+  CHECK(open(within).status == MOTE_INVALID_ARGUMENT);
+  CHECK(contains(open(within).sentence, "offset_bytes 8"));
+  within.offset_bytes = 0, within.length_bytes = 9;
+  CHECK(open(within).status == MOTE_INVALID_ARGUMENT);
+  CHECK(contains(open(within).sentence, "length_bytes 9"));
+  mote_source lent = source_of(bytes);
+  lent.offset_bytes = 1;
+  CHECK(open(lent).status == MOTE_INVALID_ARGUMENT);
+  mote_source neither = none;
+  neither.use_descriptor = 2;
+  CHECK(open(neither).status == MOTE_INVALID_ARGUMENT);
+  CHECK(contains(open(neither).sentence, "use_descriptor is 2"));
   mote_source missing = none;
   missing.path = "/nowhere/at all.gguf";
   CHECK(open(missing).status == MOTE_IO);
@@ -286,6 +302,12 @@ TEST_CASE("Engine options that cannot be are refused by name", "[api][arguments]
   CHECK(contains(open(engine_options("cpu,abacus")).sentence, "abacus"));
   CHECK(open(engine_options("")).status != MOTE_OK);
   CHECK(open(engine_options(",")).status != MOTE_OK);
+  for (const char* twice : {"cpu,cpu", "cpu, reference ,cpu ", "reference,cpu,cpu"}) {
+    const Outcome said = open(engine_options(twice));
+    CAPTURE(twice, said.sentence);
+    CHECK(said.status == MOTE_INVALID_ARGUMENT);
+    CHECK(contains(said.sentence, "names cpu twice"));
+  }
   CHECK(open(engine_options("cpu", 257)).status == MOTE_INVALID_ARGUMENT);
   CHECK(contains(open(engine_options("cpu", 257)).sentence, "threads is 257"));
   CHECK(open(engine_options("cpu", UINT32_MAX)).status == MOTE_INVALID_ARGUMENT);
@@ -298,6 +320,27 @@ TEST_CASE("Engine options that cannot be are refused by name", "[api][arguments]
   CHECK(std::string(mote_dev_engine_backend(spaced, 0)) == "cpu");
   CHECK(std::string(mote_dev_engine_backend(spaced, 1)) == "reference");
   CHECK(mote_dev_engine_backend(spaced, 2) == nullptr);
+}
+
+TEST_CASE("An app's backend is taken once and closed once by each engine that took it", "[api][arguments]") {
+  HookedBackend hooked("reference");
+  void* const extras[] = {static_cast<Backend*>(&hooked), static_cast<Backend*>(&hooked)};
+  mote_engine* engine = nullptr;
+  for (const char* names : {"auto", "hooked", "hooked,cpu"}) {
+    mote_engine_options options = engine_options(names);
+    options.extra_backends = extras;
+    options.n_extra_backends = 2;
+    const Outcome twice = outcome([&](mote_error* e) { return mote_engine_open(&options, {}, &engine, e); });
+    CAPTURE(names, twice.sentence);
+    CHECK(twice.status == MOTE_INVALID_ARGUMENT);
+    CHECK(contains(twice.sentence, "both named hooked"));
+    CHECK(hooked.n_closed == 0);
+    options.n_extra_backends = 1;
+    REQUIRE(mote_engine_open(&options, {}, &engine, nullptr) == MOTE_OK);
+    CHECK(mote_engine_close(engine, nullptr) == MOTE_OK);
+    CHECK(hooked.n_closed == 1);
+    hooked.n_closed = 0;
+  }
 }
 
 TEST_CASE("Session options that cannot be are refused by name and by what is allowed", "[api][arguments]") {

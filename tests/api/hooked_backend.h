@@ -47,6 +47,7 @@ class HookedExecutor final : public Executor {
 class HookedBackend final : public Backend {
  public:
   Hooks hooks;
+  int n_closed = 0;
   uint32_t version = 0;   // of the arithmetic; 0: the inner backend's
 
   explicit HookedBackend(std::string_view inner) {
@@ -74,6 +75,7 @@ class HookedBackend final : public Backend {
     executors_.push_back(std::make_unique<HookedExecutor>(opened.value(), &hooks));
     return static_cast<Executor*>(executors_.back().get());
   }
+  void close() override { ++n_closed; }
 
  private:
   alignas(64) unsigned char room_[4096];

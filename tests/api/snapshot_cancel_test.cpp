@@ -68,6 +68,37 @@ TEST_CASE("A restore that is cancelled or fails at any row keeps the session's t
   CHECK(bit_difference(step(session), restored_logits) == "");
 }
 
+TEST_CASE("After a feed that is cancelled with nothing pending, going on gives the bits of a session never cancelled",
+          "[api][cancel]") {
+  const char* backend = GENERATE("cpu", "reference");
+  const int finished = GENERATE(0, 1, 2);   // batches of 8 before the cancel
+  CAPTURE(backend, finished);
+  HookedBackend hooked(backend);
+  void* extra = nullptr;
+  const Engine engine(with_hooks(hooked, &extra));
+  const Model model(engine, toy_llama(kSmall));
+  const Session session(model, session_options(40, 8)), cold(model, session_options(40, 8));
+  const Tokens tokens = some_tokens(30, 300);
+  const size_t kept = 5 + 8 * static_cast<size_t>(finished);
+  const std::vector<float> expected =
+      logits_after(cold, Tokens(tokens.begin(), tokens.begin() + static_cast<int>(kept)));
+  const std::vector<float> at_the_end =
+      logits_after(cold, Tokens(tokens.begin() + static_cast<int>(kept), tokens.end()));
+
+  logits_after(session, Tokens(tokens.begin(), tokens.begin() + 5));
+  int runs = 0;
+  hooked.hooks.on_run = [&] {
+    if (runs++ == finished) mote_cancel(session);
+    return Status();
+  };
+  size_t done = 0;
+  CHECK(mote_feed(session, tokens.data() + 5, 25, &done, nullptr) == MOTE_CANCELLED);
+  CHECK(done == kept - 5);
+  CHECK(bit_difference(step(session), expected) == "");
+  CHECK(bit_difference(logits_after(session, Tokens(tokens.begin() + static_cast<int>(kept), tokens.end())),
+                       at_the_end) == "");
+}
+
 TEST_CASE("A cancel before a restore stops it before anything changes, and a snapshot not at all",
           "[api][snapshot][cancel]") {
   const Engine engine("cpu");

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
+#include "core/ops/backend.h"
 #include "tests/api/kit.h"
 #include "tests/support/guarded_memory.h"
 
@@ -116,6 +118,87 @@ TEST_CASE("A model within a bigger file is found by its offset and length, and t
         CHECK(bit_difference(opened.logits, memory.logits) == "");
       }
   }
+}
+
+// Whether this process maps the file now.
+bool is_mapped(const char* path) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (contains(line, path)) return true;
+  return false;
+}
+
+// The backend looks while the model is quoted and opened.
+TEST_CASE("A file that is copied is never mapped, also while it is quoted", "[api][source]") {
+  struct Looking final : public Backend {
+    explicit Looking(const char* at) : path(at) {
+      Arena arena(room, sizeof room);
+      inner = built_in_backends()[0].create({}, arena).value();
+    }
+    const char* name() const override { return "looking"; }
+    bool uses_host_values() const override { return inner->uses_host_values(); }
+    bool supports(const Step& step, const Plan& plan) const override {
+      ++n_looks, n_mapped += is_mapped(path) ? 1 : 0;
+      return inner->supports(step, plan);
+    }
+    Result<Program*> compile(const PlanPart& part, Arena& arena, Footprint* footprint) override {
+      return inner->compile(part, arena, footprint);
+    }
+    Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape, const ValueMemory& values,
+                           Arena& arena, Footprint* footprint) override {
+      return inner->open(part, program, shape, values, arena, footprint);
+    }
+    const char* path;
+    alignas(64) unsigned char room[4096];
+    Backend* inner = nullptr;
+    mutable int n_looks = 0, n_mapped = 0;
+  };
+  // More header than is read at first.
+  GgufBuilder builder = toy_llama({.n_layers = 1});
+  builder.set_string("test.padding", std::string(size_t{1} << 20, 'x'));
+  const Bytes bytes = builder.bytes();
+  const TemporaryFile file(bytes);
+  Looking looking(file.path());
+  void* const extra = static_cast<Backend*>(&looking);
+  mote_engine_options options = engine_options("looking");
+  options.extra_backends = &extra, options.n_extra_backends = 1;
+  const Engine engine(options), plain("cpu");
+  const Opened memory = open_and_run(plain, source_of(bytes), [] {});
+  mote_source source = empty_source();
+  source.path = file.path();
+  const Opened mapped = open_and_run(engine, source, [] {});
+  CHECK(looking.n_mapped > 0);
+  looking.n_looks = looking.n_mapped = 0;
+  source.load = MOTE_LOAD_COPY;
+  const Opened copied = open_and_run(engine, source, [] {});
+  CHECK(looking.n_looks > 0);
+  CHECK(looking.n_mapped == 0);
+  CHECK(bit_difference(copied.logits, memory.logits) == "");
+  uint64_t scratch = 0, mapped_scratch = 0;
+  CHECK(mote_model_scratch_bytes(&source, &scratch, nullptr) == MOTE_OK);
+  source.load = MOTE_LOAD_MAP;
+  CHECK(mote_model_scratch_bytes(&source, &mapped_scratch, nullptr) == MOTE_OK);
+  CHECK(scratch == mapped_scratch);
+}
+
+TEST_CASE("A file that is copied and is no model is refused as one that is mapped", "[api][source]") {
+  const Engine engine("cpu");
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  mote_model* model = nullptr;
+  uint32_t n_wrong = 0;
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 5) {
+    const TemporaryFile file(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)));
+    Outcome said[2];
+    for (const int32_t load : {MOTE_LOAD_MAP, MOTE_LOAD_COPY}) {
+      mote_source source = empty_source();
+      source.path = file.path();
+      source.load = load;
+      said[load] = outcome([&](mote_error* e) { return mote_model_open(engine, &source, nullptr, {}, &model, e); });
+    }
+    if (said[0].status == MOTE_OK || said[0].status != said[1].status || said[0].sentence != said[1].sentence)
+      ++n_wrong;
+  }
+  CHECK(n_wrong == 0);
 }
 
 TEST_CASE("A range beyond its file is refused", "[api][source]") {

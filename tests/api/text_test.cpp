@@ -115,6 +115,29 @@ TEST_CASE("A chat prompt is the same as text and as tokens", "[api][text]") {
   CHECK(n == tokens.size());
 }
 
+TEST_CASE("A model's chat format is matched when it opens, once", "[api][text]") {
+  const Engine engine("reference");
+  GgufBuilder builder = toy_llama({.n_layers = 1});
+  builder.set_string("tokenizer.chat_template",
+                     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+                     "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}"
+                     "{{ '<|im_start|>assistant\\n' }}{% endif %}");
+  Bytes bytes = builder.bytes();
+  const mote_source source = source_of(bytes);
+  mote_model* model = nullptr;
+  REQUIRE(mote_model_open(engine, &source, nullptr, {}, &model, nullptr) == MOTE_OK);
+  // Whoever matched again would see that the template is another one now.
+  const std::string marker = "{% for message";
+  const auto at = std::search(bytes.begin(), bytes.end(), marker.begin(), marker.end());
+  CHECK(at != bytes.end());
+  if (at != bytes.end()) *at = 'x';
+  mote_model_info info{};
+  info.struct_bytes = sizeof info;
+  CHECK(mote_model_get_info(model, &info, nullptr) == MOTE_OK);
+  CHECK(std::string(info.chat_format == nullptr ? "none" : info.chat_format) == "chatml");
+  CHECK(mote_model_close(model, nullptr) == MOTE_OK);
+}
+
 TEST_CASE("Chat prompts that cannot be are refused in a sentence", "[api][text]") {
   const Engine engine("reference");
   const Model model(engine, toy_llama({.n_layers = 1}));

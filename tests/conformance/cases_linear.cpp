@@ -4,7 +4,7 @@
 //   f32, f16, bf16   16 partial sums and a fold round each product at most K/16 + 6 times:
 //                    (K/16 + 6) u sum |w x| + u (|y| + |bias|). A kernel with fewer lanes may need up to
 //                    K u sum |w x| in the worst case, never in fact.
-//   block formats    x may be rounded to 8 bits: in a block of x (32 or 256 values, DESIGN section 6) by at most half a
+//   block formats    x may be rounded to 8 bits: in a block of x (32 or 256 values) by at most half a
 //                    step of largest / 127; a block below 2^-100 counts as zero. With a = sum over blocks of
 //                    (largest / 254 (1 + 2^-10) sum |w|), or sum |w x| for such a tiny block:
 //                    a + (K/block + 10) 2 u sum over blocks of (4 largest|w| sum |x|) + u (|y| + |bias|). The factor 4:

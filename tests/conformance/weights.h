@@ -14,7 +14,7 @@ std::vector<uint8_t> random_matrix(Format format, uint32_t rows, uint32_t column
 // The same values as f32.
 std::vector<float> dequantized(Format format, uint32_t rows, uint32_t columns, const std::vector<uint8_t>& bytes);
 
-// How many values of x share a scale when a backend rounds x to 8 bits for this format (DESIGN section 6); 0 when
+// How many values of x share a scale when a backend rounds x to 8 bits for this format (core/format/blocks.h); 0 when
 // it must not round.
 uint32_t activation_block(Format format);
 

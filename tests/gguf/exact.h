@@ -22,4 +22,12 @@ class Exact {
   std::unique_ptr<uint8_t[]> memory_;
 };
 
+// Walks the tensors until one has this name.
+inline bool find_tensor(const gguf::File& file, std::string_view name, gguf::Tensor* tensor) {
+  gguf::File::TensorCursor cursor = file.tensors();
+  while (cursor.next(tensor))
+    if (tensor->name == name) return true;
+  return false;
+}
+
 }   // namespace mote::test

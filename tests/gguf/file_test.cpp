@@ -72,9 +72,9 @@ TEST_CASE("tensors of every format and of one to four dimensions come out as the
   REQUIRE(file.status().message() == "");
   CHECK(wrong_tensors(file.value(), model) == 0);
   Tensor tensor;
-  REQUIRE(file.value().find_tensor("four", &tensor));
+  REQUIRE(find_tensor(file.value(), "four", &tensor));
   CHECK(tensor.dimensions[3] == 3);
-  CHECK_FALSE(file.value().find_tensor("five", &tensor));
+  CHECK_FALSE(find_tensor(file.value(), "five", &tensor));
 }
 
 TEST_CASE("bytes behind the last tensor are nobody's business", "[gguf]") {
@@ -108,7 +108,7 @@ TEST_CASE("the head of a file is enough when the whole size is told", "[gguf]") 
   const Result<File> file = File::open(head.span(), whole);
   REQUIRE(file.status().message() == "");
   Tensor tensor;
-  REQUIRE(file.value().find_tensor("output_norm.weight", &tensor));
+  REQUIRE(find_tensor(file.value(), "output_norm.weight", &tensor));
   CHECK(tensor.data == nullptr);
   CHECK(tensor.bytes == 1024);
   const Status status = File::open(head.span(), whole - 1).status();

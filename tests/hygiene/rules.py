@@ -1,7 +1,8 @@
 """Checks of the tree that need no compiler.
 
   rules.py ROOT lengths    files over 400 lines and functions over 60 have a reason in long.txt; none is over 800
-  rules.py ROOT readmes    every folder with sources has a README.md of at most a page, with `## Decisions`
+  rules.py ROOT readmes    every folder with sources has a README.md of at most a page, with `## Decisions`; what READMEs name
+                           exists: back-ticked paths from the root, and quoted test names (test "its name", "its name" fails)
   rules.py ROOT foreign    no machine paths, no mirrors' or registries' names, no generated or large files
   rules.py ROOT format CLANG_FORMAT
   rules.py ROOT shell SHELLCHECK
@@ -104,7 +105,37 @@ def readmes(root):
             findings.append(f"{path}: no `## Decisions`")
         if text.count("\n") > README_LINES:
             findings.append(f"{path}: {text.count(chr(10))} lines; a page is {README_LINES} at most")
-    tree.end(findings, checked)
+    tree.end(findings + named_things(root), checked)
+
+
+def squeezed(text):
+    """Without line breaks and case; a C++ string that goes on in the next line is one."""
+    return re.sub(r"\s+", " ", re.sub(r'"\s*\n\s*"', "", text)).lower()
+
+
+def named_things(root):
+    """What READMEs name and nobody finds. A quoted test name may leave words out as ..."""
+    findings, paths = [], tree.files(root)
+    known = set(paths)
+    for path in paths:
+        while path := os.path.dirname(path):
+            known.add(path)
+    tops = {path.split("/")[0] for path in known if "/" in path}
+    texts = [squeezed(tree.read(root, path)) for path in paths
+             if path.endswith((".cpp", ".cmake", "CMakeLists.txt", ".py", ".sh")) and not path.startswith("core/")]
+    for readme in (path for path in paths if os.path.basename(path) == "README.md"):
+        text = tree.read(root, readme)
+        for match in re.finditer(r"`([\w.*-]+(?:/[\w.*-]+)+)/?`", text):
+            pattern = re.escape(match.group(1)).replace(r"\*", "[^/]*")
+            if match.group(1).split("/")[0] in tops and not any(re.fullmatch(pattern, path) for path in known):
+                line = text.count("\n", 0, match.start()) + 1
+                findings.append(f"{readme}:{line}: there is no {match.group(1)}")
+        for match in re.finditer(r'\btests?:? "([^"]+)"|"([^"]+)" (?:fails|goes red|has a row)', squeezed(text)):
+            name = match.group(1) or match.group(2)
+            parts = [part.strip() for part in name.split("...") if part.strip()]
+            if not any(all(part in other for part in parts) for other in texts):
+                findings.append(f'{readme}: there is no test "{name}"')
+    return findings
 
 
 FOREIGN = [

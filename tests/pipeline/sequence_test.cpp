@@ -160,6 +160,32 @@ TEST_CASE("A run that fails leaves the finished batches", "[pipeline][sequence]"
   CHECK(f.history() == tokens);
 }
 
+TEST_CASE("After a feed or an evaluation that fails with nothing pending, the last token that stayed is stepped again",
+          "[pipeline][sequence]") {
+  const bool evaluates = GENERATE(true, false);
+  const size_t n_finished = GENERATE(0u, 4u, 8u);   // tokens of the feed that stay
+  CAPTURE(evaluates, n_finished);
+  Fixture f(32, 4, false, 0, 4);
+  REQUIRE(f.feed({90, 91}).ok());
+  REQUIRE(f.sequence->step().ok());
+  REQUIRE(f.backend.executor.runs.size() == 2);
+  f.backend.executor.fail_run_at = static_cast<uint32_t>(2 + n_finished / 4);
+  const std::vector<int32_t> tokens = counting(1, 20);
+  const LogitsSink all{[](void*, size_t, size_t, const float*, size_t) { return true; }, nullptr};
+  size_t done = 0;
+  const Status status = evaluates ? f.sequence->evaluate(tokens, all, &done) : f.sequence->feed(tokens, &done);
+  CHECK(status.code() == Code::backend_failed);
+  CHECK(done == n_finished);
+  f.backend.executor.fail_run_at = UINT32_MAX;
+  CHECK(f.sequence->has_pending());
+  REQUIRE(f.sequence->step().ok());
+  REQUIRE(!f.sequence->logits().empty());
+  CHECK(f.sequence->logits()[0] == static_cast<float>(1 + n_finished));
+  CHECK(f.sequence->logits()[1] == static_cast<float>(n_finished == 0 ? 91 : n_finished));
+  REQUIRE(f.sequence->feed(std::span(tokens).subspan(n_finished), &done).ok());
+  CHECK(done == 20 - n_finished);
+}
+
 TEST_CASE("Evaluate hands over the logits of every token in slices", "[pipeline][sequence]") {
   const uint32_t max_outputs = GENERATE(1u, 2u, 3u, 4u);
   Fixture f(32, 4, false, 0, max_outputs);

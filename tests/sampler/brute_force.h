@@ -77,8 +77,9 @@ class BruteForce {
   std::vector<size_t> falling() const {
     std::vector<size_t> order(entries_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return entries_[a].score > entries_[b].score; });
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return entries_[a].score != entries_[b].score ? entries_[a].score > entries_[b].score : a < b;
+    });
     return order;
   }
   void keep(const std::vector<bool>& keep) {
@@ -179,7 +180,8 @@ class BruteForce {
     for (const Entry& e : entries_) odd.push_back(std::fabs(largest - e.score - log_largest - mean));
     std::vector<size_t> order(odd.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return odd[a] < odd[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return odd[a] != odd[b] ? odd[a] < odd[b] : a < b; });
     for (size_t i = 1; i < order.size(); ++i)   // two that may be meant as equal, one on either side of the entropy
       doubtful_ |= odd[order[i]] != odd[order[i - 1]] && odd[order[i]] - odd[order[i - 1]] < 1e-12L;
     long double sum = 0, last = odd[order.back()];

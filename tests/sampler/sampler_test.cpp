@@ -301,7 +301,8 @@ TEST_CASE("a large vocabulary gives what sorting it would give", "[sampler]") {
   std::vector<int32_t> order(kCount);
   std::iota(order.begin(), order.end(), 0);
   const auto logit = [&](int32_t token) { return logits[static_cast<size_t>(token)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
   std::vector<double> weights;
   for (const int32_t token : order)
     weights.push_back(std::exp(static_cast<double>(logit(token)) - static_cast<double>(logit(order[0]))));

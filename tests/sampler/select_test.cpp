@@ -16,7 +16,8 @@ using namespace mote;
 Crossing by_sorting(const std::vector<double>& keys, const std::vector<double>& weights, double target, Passes how) {
   std::vector<size_t> order(keys.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return keys[a] != keys[b] ? keys[a] < keys[b] : a < b; });
   double sum = 0;
   Crossing last;
   bool any = false;

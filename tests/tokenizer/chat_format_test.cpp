@@ -23,17 +23,17 @@ const ChatFormat& format_named(std::string_view name) {
   return *format.value();
 }
 
-Status render(const ChatFormat& format, const std::vector<ChatMessage>& messages, bool gen, const ChatInputs& inputs,
+Status render(const ChatFormat& format, const std::vector<ChatMessage>& messages, bool gen, std::string_view bos_text,
               std::string* text) {
   const ChatSink sink{text,
                       [](void* user, std::string_view part, bool) { static_cast<std::string*>(user)->append(part); }};
-  return render_chat(format, messages, gen, inputs, sink);
+  return render_chat(format, messages, gen, bos_text, sink);
 }
 
 std::string rendered(const ChatFormat& format, const std::vector<ChatMessage>& messages, bool gen,
-                     const ChatInputs& inputs = {}) {
+                     std::string_view bos_text = {}) {
   std::string text;
-  const Status status = render(format, messages, gen, inputs, &text);
+  const Status status = render(format, messages, gen, bos_text, &text);
   return status.ok() ? text : "status: " + std::string(status.message());
 }
 
@@ -109,9 +109,9 @@ TEST_CASE("Llama 3.1's header tells knowledge and date, whoever sets the system 
   const std::string head =
       "<B><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: ";
   const std::string user = "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>";
-  CHECK(rendered(format, {{"user", " hi\n"}}, false, {"<B>", {}}) == head + "26 Jul 2024\n\n" + user);
-  CHECK(rendered(format, {{"system", "\tBe brief. "}, {"user", "hi"}}, false, {"<B>", "29 Nov 2026"}) ==
-        head + "29 Nov 2026\n\nBe brief." + user);
+  CHECK(rendered(format, {{"user", " hi\n"}}, false, "<B>") == head + "26 Jul 2024\n\n" + user);
+  CHECK(rendered(format, {{"system", "\tBe brief. "}, {"user", "hi"}}, false, "<B>") ==
+        head + "26 Jul 2024\n\nBe brief." + user);
   CHECK(rendered(format, {}, true).find("at least one message") != std::string::npos);
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("Short, stack and heap merging agree with merging by the book", "[toke
     }
     const OpenTokenizer tokenizer(toy_byte_level(toy));
     REQUIRE(tokenizer.status().ok());
-    for (const size_t length : {1, 2, 5, 23, 24, 25, 26, 100, 159, 160, 161, 400}) {
+    for (const size_t length : std::initializer_list<size_t>{1, 2, 5, 23, 24, 25, 26, 100, 159, 160, 161, 400}) {
       const std::string word = random_letters(random, length);
       wrong += encode(*tokenizer, word) != merge_naively(toy, word);
       ++compared;
@@ -122,7 +122,7 @@ TEST_CASE("SentencePiece merges by score, then by place, and agrees with doing s
     builder.set_bool("tokenizer.ggml.add_space_prefix", false);
     const OpenTokenizer tokenizer(builder);
     REQUIRE(tokenizer.status().ok());
-    for (const size_t length : {1, 2, 7, 30, 139, 140, 141, 300}) {
+    for (const size_t length : std::initializer_list<size_t>{1, 2, 7, 30, 139, 140, 141, 300}) {
       const std::string text = random_letters(random, length);
       std::vector<std::string> symbols;
       for (const char c : text) symbols.emplace_back(1, c);
@@ -228,7 +228,7 @@ TEST_CASE("Whatever wants scratch says so when it gets too little, and writes no
   }
   const OpenTokenizer chatting(toy_byte_level({}));
   const ChatMessage message{"user", "a"};
-  CHECK(chatting->chat_tokens(*find_chat_format("chatml").value(), std::span(&message, 1), true, {}, {}, {})
+  CHECK(chatting->chat_tokens(*find_chat_format("chatml").value(), std::span(&message, 1), true, {}, {})
             .status()
             .code() == Code::buffer_too_small);
 }

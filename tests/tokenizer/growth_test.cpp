@@ -141,6 +141,32 @@ TEST_CASE("16 times the text takes at most 24 times the steps with SentencePiece
   check_growth(OpenTokenizer(toy_sentencepiece(pieces, {"<tool>", "<tool><x>", "\n\n", "\n"})));
 }
 
+// A run of used slots as long as the table has keys, each of which lies where its hash says. What is looked for has the
+// same first eight bits as all of them, so that each step compares.
+TEST_CASE("Looking for a key that is absent takes at most 512 steps, however the hashes were chosen",
+          "[tokenizer][growth]") {
+  constexpr uint32_t kCount = 4096;
+  constexpr int kShift = 64 - 13;   // two slots a key
+  Arena sizes;
+  SlotTable().layout(kCount, sizes);
+  const auto memory = std::make_unique<std::byte[]>(sizes.used_bytes() + 64);
+  auto* const aligned = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
+  Arena arena(aligned, sizes.used_bytes());
+  SlotTable table;
+  table.layout(kCount, arena);
+  uint32_t n_refused = 0, n_compared = 0;
+  for (uint32_t i = 0; i + 1 < kCount; ++i)
+    if (table.insert(uint64_t{i} << kShift, i, [](uint32_t) { return false; }) != -1) ++n_refused;
+  const auto other = [&](uint32_t) { return ++n_compared, false; };
+  CHECK(n_refused == 0);
+  CHECK(table.find(0, other) == -1);
+  CHECK(n_compared == SlotTable::kMaxProbes);
+  // Another first look would have to walk to the end of the run.
+  REQUIRE(table.insert(uint64_t{kCount - 1} << kShift | 1, kCount - 1, other) == -1);
+  CHECK(table.first_look(1) == -1);
+  CHECK(table.first_look(uint64_t{kCount - 1} << kShift | 1) == kCount - 1);
+}
+
 // The longest pieces allowed, each of which every byte of a run of letters begins and none completes.
 TEST_CASE("Looking for long control and user-defined pieces looks at 256 bytes for each", "[tokenizer][growth]") {
   std::vector<std::string> pieces;

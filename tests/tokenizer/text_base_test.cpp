@@ -54,13 +54,14 @@ TEST_CASE("Bad UTF-8 is one replacement for each maximal bad part", "[base][unit
 }
 
 TEST_CASE("SHA-256 gives the digests of the standard's examples", "[base][unit]") {
-  CHECK(sha256_is("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
-  CHECK(sha256_is("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
-  CHECK(sha256_is("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+  CHECK(digest_is(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
+  CHECK(digest_is(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+  CHECK(digest_is(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
                   "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"));
-  CHECK(sha256_is(std::string(1000000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"));
-  CHECK_FALSE(sha256_is("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ae"));
-  CHECK_FALSE(sha256_is("abc", ""));
+  CHECK(
+      digest_is(sha256(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"));
+  CHECK_FALSE(digest_is(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ae"));
+  CHECK_FALSE(digest_is(sha256("abc"), ""));
 }
 
 }   // namespace mote::test

@@ -58,7 +58,7 @@ Ids chat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector
   for (const ChatMessage& message : messages) text_bytes += message.content.size();
   std::vector<std::byte> scratch(static_cast<size_t>(tokenizer.chat_scratch_bytes(messages.size(), text_bytes)));
   Ids ids(100000);
-  const Result<Encoded> encoded = tokenizer.chat_tokens(format, messages, gen, {}, ids, scratch);
+  const Result<Encoded> encoded = tokenizer.chat_tokens(format, messages, gen, ids, scratch);
   if (!encoded.ok()) throw std::runtime_error(encoded.status().c_str());
   ids.resize(static_cast<size_t>(encoded.value().n_tokens));
   return ids;
