@@ -1,9 +1,10 @@
 """Damaged models: each is refused with a sentence or runs; none crashes, hangs or asks for absurd memory.
 
-    mutants_test.py LOAD_MANY bpe|spm COUNT SEED
+    mutants_test.py LOAD_MANY bpe|spm|BASE.gguf COUNT SEED
 
 Makes COUNT mutants of a small model (mutants.py) and lets LOAD_MANY (load_many.cpp) open and use each. A mutant that is
-wrong on its face must be refused, one that is harmless must be accepted.
+wrong on its face must be refused, one that is harmless must be accepted. Many are made in batches, each from a seed of its
+own: 100,000 are SEED, SEED + 1, ...
 """
 import collections
 import json
@@ -39,26 +40,37 @@ def outcomes_of(load_many, folder, names):
     return outcomes
 
 
+BATCH = 1000
+
+
+def outcomes_of_batch(load_many, base, folder, seed, count):
+    """(mutant of the manifest, outcome, what was said) of each."""
+    subprocess.run([sys.executable, "-B", os.path.join(HERE, "mutants.py"), base, folder, "--seed", str(seed),
+                    "--count", str(count)], check=True, stdout=subprocess.DEVNULL)
+    mutants = read_manifest(folder)
+    names = [mutant["file"] for mutant in mutants]
+    with open(os.path.join(folder, "list"), "w", encoding="utf-8") as out:
+        out.write("".join(name + "\n" for name in names))
+    outcomes = outcomes_of(load_many, folder, names)
+    return [(mutant, *outcomes[mutant["file"]]) for mutant in mutants]
+
+
 def main():
     load_many, kind, count, seed = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        base = os.path.join(folder, "base.gguf")
-        subprocess.run([load_many, "--base", kind, base], check=True)
-        subprocess.run([sys.executable, "-B", os.path.join(HERE, "mutants.py"), base, folder, "--seed", seed,
-                        "--count", count], check=True, stdout=subprocess.DEVNULL)
-        mutants = read_manifest(folder)
-        names = [mutant["file"] for mutant in mutants]
-        with open(os.path.join(folder, "list"), "w", encoding="utf-8") as out:
-            out.write("".join(name + "\n" for name in names))
-        outcomes = outcomes_of(load_many, folder, names)
     faults, counts = 0, collections.Counter()
-    for mutant in mutants:
-        outcome, said = outcomes[mutant["file"]]
-        counts[outcome] += 1
-        if outcome == "crash" or {mutant["expect"], outcome} in ({"reject", "accepted"}, {"accept", "rejected"}):
-            print(f"{mutant['file']} {mutant['class']}: {mutant['what']}: expected {mutant['expect']}, {outcome}: {said}")
-            faults += 1
-    print(dict(counts), "of", len(mutants))
+    for first in range(0, int(count), BATCH):
+        with tempfile.TemporaryDirectory() as folder:
+            base = kind
+            if kind in ("bpe", "spm"):
+                base = os.path.join(folder, "base.gguf")
+                subprocess.run([load_many, "--base", kind, base], check=True)
+            for mutant, outcome, said in outcomes_of_batch(load_many, base, folder, int(seed) + first // BATCH,
+                                                           min(BATCH, int(count) - first)):
+                counts[outcome] += 1
+                if outcome == "crash" or {mutant["expect"], outcome} in ({"reject", "accepted"}, {"accept", "rejected"}):
+                    print(f"{mutant['file']} {mutant['class']}: {mutant['what']}: expected {mutant['expect']}, {outcome}: {said}")
+                    faults += 1
+    print(dict(counts), "of", count, "mutants of", os.path.basename(kind))
     # A loader that refuses everything would pass the rest.
     return 1 if faults or not counts["accepted"] or not counts["rejected"] else 0
 
