@@ -133,8 +133,8 @@ struct Arithmetic {
 inline constexpr uint32_t kInterfaceVersion =
     interface_version<SessionShape, Batch, ValueMemory, CancelFlag, Footprint, BackendServices, Arithmetic>();
 
-// `supports`, `compile` and `open` of one backend may be called from several threads at once: models and sessions of one
-// engine are opened whenever the app likes.
+// `supports`, `compile` and `open` of one backend may be called from several threads at once: models and sessions of
+// one engine are opened whenever the app likes.
 class Backend {
  public:
   // Stays the first function, and `interface_version_` the first field: the engine looks at these two before it trusts

@@ -1,6 +1,6 @@
 // Input: which of some good snapshots, then changes of its bytes: a length cut off, or a place and up to 8 bytes. Its
-// size and checksum are made right again, so that the fields are what is attacked. A refused one must leave the session as it
-// was; one that is taken is fed 20 tokens and steps.
+// size and checksum are made right again, so that the fields are what is attacked. A refused one must leave the session
+// as it was; one that is taken is fed 20 tokens and steps.
 #include <algorithm>
 #include <array>
 

@@ -70,7 +70,7 @@ TEST_CASE("Prompts of the SmolLM2 and Llama 3.1 templates are the reference's to
       messages.push_back(
           {message["role"].get_ref<const std::string&>(), message["content"].get_ref<const std::string&>()});
     const std::string bos = golden["bos_token"];
-    const std::string text = rendered(format, messages, golden["add_generation_prompt"], {bos, {}});
+    const std::string text = rendered(format, messages, golden["add_generation_prompt"], bos);
     ++compared;
     if (text != golden["text"]) different.push_back(golden["id"].get<std::string>() + ": " + text);
   }
