@@ -32,6 +32,17 @@ int standard_descriptor(const std::string& path) {
   return -1;
 }
 
+// A descriptor open for writing whose file this is, under whatever name, or -1. Those above 255 are not looked at:
+// shells and scripts hand out low numbers.
+int descriptor_of(const struct stat& file) {
+  for (int descriptor = 0; descriptor < 256; ++descriptor) {
+    struct stat there{};
+    if (fstat(descriptor, &there) != 0 || there.st_dev != file.st_dev || there.st_ino != file.st_ino) continue;
+    if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDONLY) return descriptor;
+  }
+  return -1;
+}
+
 // Where the path leads once the symbolic links at its end are followed; the last of them may lead nowhere yet.
 std::string follow_links(std::string path) {
   for (int i = 0; i < 40; ++i) {
@@ -51,11 +62,7 @@ bool folder_forbids(int code) { return code == EACCES || code == EPERM || code =
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {
   if (path.empty()) throw Failure{kWrongUsage, "the path of the output is empty"};
-  if (const int standard = standard_descriptor(path); standard >= 0) {
-    descriptor_ = fcntl(standard, F_DUPFD_CLOEXEC, 3);
-    if (descriptor_ < 0) fail_with(path, "opened", errno);
-    return;
-  }
+  if (const int standard = standard_descriptor(path); standard >= 0) return share(standard);
   struct stat there{};
   const bool exists = stat(path.c_str(), &there) == 0;
   if (!exists && errno != ENOENT && errno != ENOTDIR) fail_with(path, "opened", errno);   // a loop of links, say
@@ -65,6 +72,8 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
     if (descriptor_ < 0) fail_with(path, "opened", errno);
     return;
   }
+  // What a shell has redirected to this file, and is going to, stays in it.
+  if (const int open_already = exists ? descriptor_of(there) : -1; open_already >= 0) return share(open_already);
   // A new file takes the old one's place, which asks the folder for leave; the file must give it too.
   if (exists && (access(path.c_str(), W_OK) != 0 || (there.st_mode & 0222) == 0)) fail_with(path, "opened", EACCES);
   target_ = follow_links(path);
@@ -73,6 +82,12 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
   const int ignored = fchown(descriptor_, there.st_uid, there.st_gid);   // where the system lets us
   static_cast<void>(ignored);
   fchmod(descriptor_, there.st_mode & 07777);
+}
+
+// Writes go on where the descriptor's own writes stand.
+void OutputFile::share(int descriptor) {
+  descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+  if (descriptor_ < 0) fail_with(path_, "opened", errno);
 }
 
 void OutputFile::open_temporary() {

@@ -1,5 +1,6 @@
 // A file that is complete or not there: written under a temporary name beside its place and renamed at the end.
-// Devices, pipes and /dev/std* are written directly; a symbolic link stays a link and its target is replaced. Other
+// Devices, pipes, /dev/std* and a file that a descriptor of the program is already open for writing on (a redirection,
+// under any name) are written directly; a symbolic link stays a link and its target is replaced. Other
 // hard links of a file that is replaced keep what it held.
 #pragma once
 #include <cstdint>
@@ -22,6 +23,7 @@ class OutputFile {
   void finish();
 
  private:
+  void share(int descriptor);
   void open_temporary();
 
   std::string path_;     // as the user gave it, for messages

@@ -214,6 +214,30 @@ class OutputFiles(Case):
         with open(path, "rb") as file:
             self.assertTrue(file.read().startswith(b"before:\x93NUMPY"))
 
+    def test_a_redirected_file_keeps_what_is_in_it_under_any_name(self):
+        path, link = os.path.join(self.folder, "f"), os.path.join(self.folder, "s")
+        os.symlink("/dev/stdout", link)
+        rows = self.logits("-", tokens="1,2")
+        for name in ("-", "/dev/stdout", "//dev/stdout", "/dev/./stdout", "/proc/thread-self/fd/1", link, path):
+            with open(path, "wb", buffering=0) as file:
+                file.write(b"HEADER")
+                mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", name, stdout=file)
+                file.write(b"TRAILER")
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), b"HEADER" + rows + b"TRAILER", name)
+        for name, descriptor in (("/dev/./stderr", 2), ("/proc/thread-self/fd/7", 7)):
+            with open(path, "wb", buffering=0) as file:
+                file.write(b"HEADER")
+                mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", name, close_fds=False,
+                     preexec_fn=lambda: os.dup2(file.fileno(), descriptor))
+                file.write(b"TRAILER")
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), b"HEADER" + rows + b"TRAILER", name)
+        with open(path, "rb") as file:   # open for reading alone: replaced as ever
+            mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", path, stdin=file)
+        self.assertEqual(len(read_npy(path)), 2)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["f", "s"])
+
     def test_the_model_is_not_its_own_output(self):
         with open(MODEL, "rb") as file:
             data = file.read()
