@@ -47,16 +47,24 @@ Prompt make_prompt(const RunOptions& options, const Opened& opened) {
   return prompt;
 }
 
-// In pieces, so that progress can be shown; how a prompt is cut changes no bit of what follows.
-void feed(mote_session* session, const std::vector<int32_t>& ids, Progress& progress) {
+// In pieces, so that progress can be shown; how a prompt is cut changes no bit of what follows. False: interrupted.
+// `done` counts the tokens of the pieces that were fed.
+bool feed(mote_session* session, const std::vector<int32_t>& ids, size_t* done) {
   constexpr size_t kPiece = 512;
+  Progress progress("prompt");
   mote_error error{};
-  for (size_t at = 0; at < ids.size(); at += kPiece) {
-    const size_t count = std::min(kPiece, ids.size() - at);
-    check(mote_feed(session, ids.data() + at, count, nullptr, &error), error);
-    if (ids.size() > kPiece) progress.show(at + count, ids.size());
+  while (*done < ids.size()) {
+    const size_t count = std::min(kPiece, ids.size() - *done);
+    const mote_status status = mote_feed(session, ids.data() + *done, count, nullptr, &error);
+    if (status == MOTE_CANCELLED) return false;
+    check(status, error);
+    *done += count;
+    if (ids.size() > kPiece) progress.show(*done, ids.size());
   }
-  check(mote_step(session, &error), error);
+  const mote_status status = mote_step(session, &error);
+  if (status == MOTE_CANCELLED) return false;
+  check(status, error);
+  return true;
 }
 
 nlohmann::ordered_json per_second(double count, double milliseconds) {
@@ -115,16 +123,18 @@ void answer_one(const RunOptions& options) {
 
   const CancelOnInterrupt cancel(session.get());
   const Clock::time_point start = Clock::now();
-  Progress progress("prompt");
-  feed(session.get(), prompt.ids, progress);
-  progress.clear();
+  size_t fed = 0;
+  const bool is_fed = feed(session.get(), prompt.ids, &fed);
   const double prompt_ms = milliseconds_since(start);
-  const Answer answer = generate(session.get(), options.limit, [&](std::string_view text) {
-    if (!options.json) write_output(text);
-    return true;
-  });
+  Answer answer;
+  answer.finish_reason = "interrupted";   // before it began
+  if (is_fed)
+    answer = generate(session.get(), options.limit, [&](std::string_view text) {
+      if (!options.json) write_output(text);
+      return true;
+    });
 
-  const nlohmann::ordered_json timings = timings_json(opened, prompt.ids.size(), prompt_ms, answer);
+  const nlohmann::ordered_json timings = timings_json(opened, fed, prompt_ms, answer);
   if (options.json) {
     nlohmann::ordered_json result = {{"text", answer.text},
                                      {"ids", answer.ids},

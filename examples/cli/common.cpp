@@ -12,7 +12,7 @@ namespace cli {
 
 void check(mote_status status, const mote_error& error, int exit_code) {
   if (status == MOTE_OK) return;
-  if (status == MOTE_CANCELLED) throw Failure{kInterrupted, ""};
+  if (status == MOTE_CANCELLED) throw Failure{kInterrupted, "", status};
   if (status == MOTE_INVALID_ARGUMENT) exit_code = kWrongUsage;
   throw Failure{exit_code, error.message[0] != 0 ? error.message : mote_status_name(status), status};
 }

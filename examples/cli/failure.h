@@ -13,8 +13,8 @@ struct Failure {
   mote_status status = MOTE_OK;   // of the call that failed, if it was one
 };
 
-// Throws unless `status` is MOTE_OK. A wrong argument is the user's (kWrongUsage), a cancelled call means Ctrl-C;
-// everything else gets `exit_code`.
+// Throws unless `status` is MOTE_OK. A wrong argument is the user's (kWrongUsage), a cancelled call means Ctrl-C, of
+// which only JSON has a record; everything else gets `exit_code`.
 void check(mote_status status, const mote_error& error, int exit_code = kFailed);
 
 }   // namespace cli

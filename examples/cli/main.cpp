@@ -24,11 +24,13 @@ int answer_parser(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int report(const Failure& failure, bool json) {
-  if (failure.message.empty()) return failure.exit_code;
-  cli::write_note("mote: " + failure.message);
+  const bool cancelled = failure.status == MOTE_CANCELLED;   // Ctrl-C: the user knows, a script's reader does not
+  if (failure.message.empty() && !cancelled) return failure.exit_code;
+  if (!cancelled) cli::write_note("mote: " + failure.message);
   if (!json) return failure.exit_code;
+  const std::string message = cancelled ? "interrupted" : failure.message;
   try {
-    cli::write_output(cli::json_text({{"error", failure.message}, {"exit_code", failure.exit_code}}, -1, true) + "\n");
+    cli::write_output(cli::json_text({{"error", message}, {"exit_code", failure.exit_code}}, -1, true) + "\n");
   } catch (const Failure&) {   // the output cannot be written either: said once is enough
   }
   return failure.exit_code;

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from program import HANG_SECONDS, MODEL, PROGRAM, SANITIZED, Case, string_value
+from program import HANG_SECONDS, MODEL, PROGRAM, SANITIZED, Case, strict_json, string_value
 
 CHAT = ["run", "-m", MODEL, "--chat-format", "chatml", "--temp", "0", "--logit-bias", "383:-inf"]
 F_SETPIPE_SZ = 1031
@@ -112,6 +112,31 @@ class Signals(Case):
             self.assertEqual(process.wait(60), 130)
             self.assertEqual(process.stderr.read(), b"")
         os.close(writer)
+
+    def computes(self, process):
+        """Whether the program has opened its session: signals after that end the call, not the program."""
+        def cpu_ticks():
+            with open(f"/proc/{process.pid}/stat", "rb") as file:
+                return sum(map(int, file.read().rsplit(b")", 1)[1].split()[11:13]))
+        return until(lambda: cpu_ticks() >= (300 if SANITIZED else 50))   # half a second, many times what opening takes
+
+    def test_an_interrupt_during_the_prompt_still_writes_one_object(self):
+        text = self.write("text", b"word " * 20_000)
+        process = self.start("run", "-m", MODEL, "--raw", "-f", text, "-c", "200000", "--temp", "0", "--json", "-n", "4")
+        self.assertTrue(self.computes(process))
+        process.send_signal(signal.SIGINT)
+        out, notes = process.communicate(timeout=60)
+        answer = strict_json(out)
+        self.assertEqual((process.returncode, answer["finish_reason"], answer["text"], answer["ids"]),
+                         (130, "interrupted", "", []))
+        self.assertLess(answer["timings"]["prompt_tokens"], len(answer["prompt_ids"]))
+        self.assertNotIn(b"mote:", notes)
+        process = self.start("perplexity", "-m", MODEL, "-f", text, "-c", "16000", "--json")
+        self.assertTrue(self.computes(process))
+        process.send_signal(signal.SIGINT)
+        out, notes = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, strict_json(out)), (130, {"error": "interrupted", "exit_code": 130}))
+        self.assertNotIn(b"mote:", notes)
 
     def test_the_first_interrupt_ends_a_file_into_a_pipe_that_nobody_reads(self):
         reader, writer = self.full_pipe()
