@@ -82,7 +82,7 @@ void run(const Options& options) {
   const Opened opened = open_model(options.common);
   const uint32_t context = options.common.context == 0 ? 512 : options.common.context;
   if (context < 4) throw Failure{kWrongUsage, "--context: a chunk needs at least 4 tokens"};
-  std::vector<int32_t> ids = tokenize(opened.model.get(), text, MOTE_ADD_SPECIAL);
+  std::vector<int32_t> ids = tokenize_beginning(opened.model.get(), text);
   size_t chunks = ids.size() / context;
   if (chunks == 0)
     throw Failure{kFailed, options.file + " has " + std::to_string(ids.size()) + " tokens, one chunk needs " +

@@ -31,7 +31,7 @@ Prompt make_prompt(const RunOptions& options, const Opened& opened) {
   Prompt prompt;
   const std::string words = options.prompt ? *options.prompt : options.file ? read_all(*options.file) : "";
   if (options.raw) {
-    prompt.ids = tokenize(model, words, MOTE_ADD_SPECIAL);
+    prompt.ids = tokenize_beginning(model, words);
     prompt.text = words;
     if (prompt.ids.empty()) throw Failure{kWrongUsage, "the prompt is empty, and the model has no start token"};
     return prompt;

@@ -168,6 +168,17 @@ std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, ui
   return ids;
 }
 
+std::vector<int32_t> tokenize_beginning(const mote_model* model, std::string_view text) {
+  std::vector<int32_t> ids = tokenize(model, text, MOTE_ADD_SPECIAL);
+  // Around no text stand the start token and the end token, as far as the model adds them. Not told by the last id: it
+  // may be the text's own, or the start token's.
+  const size_t around = tokenize(model, "", MOTE_ADD_SPECIAL).size();
+  const size_t before = info_of(model).adds_bos != 0 ? 1 : 0;
+  const size_t after = around > before ? around - before : 0;
+  ids.resize(ids.size() - std::min(after, ids.size()));
+  return ids;
+}
+
 std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids) {
   std::string text(ids.size() * 8 + 64, 0);
   size_t bytes = 0;

@@ -83,9 +83,11 @@ const char* instruction_set_of(const CommonOptions& options);
 // The engine options that the common ones stand for; views into them.
 mote_engine_options engine_options_of(const CommonOptions& options);
 
-// Throws kModelRefused when the model has no tokenizer; so do the two below.
+// Throws kModelRefused when the model has no tokenizer; so do the three below.
 void require_tokenizer(const mote_model* model);
 std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, uint32_t flags);
+// A text that is to be continued: with the start token that the model wants, without an end token behind it.
+std::vector<int32_t> tokenize_beginning(const mote_model* model, std::string_view text);
 std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids);
 
 // Bytes that a quote names, kind by kind.

@@ -168,6 +168,24 @@ class Hostile(Case):
         mote("logits", "-m", path, "--tokens", "1", "-o", "/dev/null")
         mote("bench", "-m", path, "-p", "2", "-n", "1", "-r", "1")
 
+    def test_no_end_token_stands_between_a_text_and_its_continuation(self):
+        path = self.model(put={b"tokenizer.ggml.add_eos_token": struct.pack("<IB", 7, 1)})
+        end = strict_json(mote("info", "-m", path, "--json")[0])["model"]["eos_token"]
+        ids = {model: strict_json(mote("tokenize", "-m", model, "--add-special", "--json", stdin=b"The river")[0])["ids"]
+               for model in (MODEL, path)}
+        self.assertEqual(ids[path], ids[MODEL] + [end])   # tokenize tells what the model wants around a text
+        answers = [strict_json(mote("run", "-m", model, *SHORT, "--json")[0]) for model in (MODEL, path)]
+        self.assertEqual(answers[1]["prompt_ids"], ids[MODEL])
+        self.assertEqual(answers[1]["ids"], answers[0]["ids"])
+        nothing = strict_json(mote("run", "-m", path, "--raw", "-p", "", "-n", "0", "--json")[0])
+        self.assertEqual(nothing["prompt_ids"], ids[MODEL][:1])
+        # As many tokens as make whole chunks: the end token would make the text begin another one, or change the last.
+        text = b"word " * 40
+        count = len(strict_json(mote("tokenize", "-m", MODEL, "--add-special", "--json", stdin=text)[0])["ids"])
+        file = self.write("text", text)
+        mote("perplexity", "-m", path, "-f", file, "-c", str(count))
+        mote("perplexity", "-m", path, "-f", file, "-c", str(count + 1), expect=1)
+
     def nan_model(self, tensor, row):
         """MODEL with NaN in one row of a matrix."""
         with open(MODEL, "rb") as file:
