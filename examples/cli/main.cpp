@@ -36,19 +36,33 @@ int report(const Failure& failure, bool json) {
   return failure.exit_code;
 }
 
-// "--prompt=" is "--prompt" and an empty value; CLI11 would take the next argument for it.
-std::vector<const char*> with_empty_values(int argc, char** argv) {
+// Whether the argument is an option of the command that takes the next argument as its value, whatever that looks like.
+bool takes_next(const CLI::App* command, std::string_view argument) {
+  if (command == nullptr || argument.size() < 2 || argument[0] != '-') return false;
+  const CLI::Option* option = command->get_option_no_throw(std::string(argument));
+  return option != nullptr && option->get_items_expected_min() > 0;
+}
+
+// "--prompt=" is "--prompt" and an empty value; CLI11 would take the next argument for it. Only where an option can
+// stand: the same text as a value, or behind "--", is left alone.
+std::vector<const char*> with_empty_values(const CLI::App& app, int argc, char** argv) {
   static std::list<std::string> names;   // as long-lived as argv
   std::vector<const char*> arguments;
+  const CLI::App* command = nullptr;
+  for (const CLI::App* other : app.get_subcommands({}))
+    if (argc > 1 && other->get_name() == argv[1]) command = other;
+  bool is_value = false, only_values = false;
   for (int i = 0; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    const bool is_empty_value = argument.size() > 3 && argument.substr(0, 2) == "--" && argument.back() == '=' &&
-                                argument.find('=') == argument.size() - 1;
+    const bool is_empty_value =
+        !is_value && argument.size() > 3 && argument.substr(0, 2) == "--" && argument.find('=') == argument.size() - 1;
     if (is_empty_value) {
       names.emplace_back(argument.substr(0, argument.size() - 1));
       arguments.push_back(names.back().c_str());
     }
     arguments.push_back(is_empty_value ? "" : argv[i]);
+    only_values = only_values || (!is_value && argument == "--");
+    is_value = only_values || (!is_value && takes_next(command, argument));
   }
   return arguments;
 }
@@ -67,7 +81,7 @@ int run(int argc, char** argv, Chosen& chosen) {
   cli::add_logits(app, chosen);
   cli::add_perplexity(app, chosen);
   cli::add_bench(app, chosen);
-  const std::vector<const char*> arguments = with_empty_values(argc, argv);
+  const std::vector<const char*> arguments = with_empty_values(app, argc, argv);
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& error) {

@@ -90,6 +90,16 @@ class Arguments(Case):
         out, _ = mote("run", "-m", MODEL, *SHORT, "--json", "--stop", "[x]", "--stop", "y")
         strict_json(out)
 
+    def test_values_may_look_like_an_option_with_an_empty_value(self):
+        run = ("run", "-m", MODEL, "--raw", "-n", "1", "--temp", "0", "--show-prompt")
+        for option in ("-p", "--prompt"):
+            for prompt in ("--stop=", "--prompt=", "--="):
+                self.assertEqual(mote(*run, option, prompt)[1].decode(), prompt + "\n")
+        text = self.write("--file=", b"words")
+        self.assertEqual(mote(*run, "-f", "--file=", cwd=self.folder)[1], b"words\n", text)
+        mote(*run, "-p", "x", "--stop=", expect=2)   # where an option can stand, it is one, with nothing in it
+        self.assertIn(b"'--ids='", mote("detokenize", "-m", MODEL, "--", "--ids=", expect=2)[1])
+
     def test_a_context_beyond_the_trained_one_is_a_warning(self):
         _, notes = mote("run", "-m", MODEL, *SHORT, "-c", "1000")
         self.assertIn(b"more than the 512 positions", notes)
