@@ -43,6 +43,8 @@ class Chat {
     std::vector<Message> asked = messages_;
     asked.push_back({"user", line});
     const std::vector<int32_t> ids = fit(&asked);
+    if (!ids.empty() && options_.show_prompt)
+      write_prompt_text(chat_text(opened_.model.get(), options_.chat_format, asked));
     if (ids.empty() || !feed(ids)) return;   // as if nothing had been asked
     const Answer answer = generate(session_.get(), options_.limit, write_answer);
     finish_reason_ = answer.finish_reason;

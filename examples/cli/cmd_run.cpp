@@ -12,7 +12,7 @@ mote_session_options run_session_options(const RunOptions& options, const Sample
                                          const std::vector<const char*>& stops) {
   mote_session_options session = session_options_of(options.common, MOTE_KV_F16);
   session.on_full = options.on_full == "slide" ? MOTE_ON_FULL_SLIDE : MOTE_ON_FULL_STOP;
-  session.keep = options.keep;
+  session.keep = options.keep.value_or(0);
   session.stops = stops.data();
   session.n_stops = stops.size();
   chain.put_into(session);
@@ -48,17 +48,18 @@ Prompt make_prompt(const RunOptions& options, const Opened& opened) {
 }
 
 // In pieces, so that progress can be shown; how a prompt is cut changes no bit of what follows. False: interrupted.
-// `done` counts the tokens of the pieces that were fed.
+// `done` counts the tokens that were fed.
 bool feed(mote_session* session, const std::vector<int32_t>& ids, size_t* done) {
   constexpr size_t kPiece = 512;
   Progress progress("prompt");
   mote_error error{};
   while (*done < ids.size()) {
     const size_t count = std::min(kPiece, ids.size() - *done);
-    const mote_status status = mote_feed(session, ids.data() + *done, count, nullptr, &error);
+    size_t fed = 0;
+    const mote_status status = mote_feed(session, ids.data() + *done, count, &fed, &error);
+    *done += fed;
     if (status == MOTE_CANCELLED) return false;
     check(status, error);
-    *done += count;
     if (ids.size() > kPiece) progress.show(*done, ids.size());
   }
   const mote_status status = mote_step(session, &error);
@@ -164,6 +165,8 @@ void run(const RunOptions& options) {
     throw Failure{kWrongUsage, "--raw continues a text: --messages, --system and --chat-format mean nothing to it"};
   if (!has_prompt && (options.raw || options.json))
     throw Failure{kWrongUsage, "--raw and --json need a prompt: -p, -f or --messages"};
+  if (options.keep && options.on_full != "slide")
+    throw Failure{kWrongUsage, "--keep: only --on-full slide lets tokens go, and keeps some"};
   for (const std::string& stop : options.stops)
     if (stop.empty()) throw Failure{kWrongUsage, "--stop: an empty text would end every answer"};
   has_prompt ? answer_one(options) : chat(options);
@@ -211,7 +214,8 @@ void add_run(CLI::App& app, Chosen& chosen) {
       ->check(not_empty());
   command->add_option("--think", options->think, "Whether the model thinks first, where its format has a switch")
       ->check(CLI::IsMember({"on", "off"}));
-  command->add_flag("--show-prompt", options->show_prompt, "Tell the whole prompt on standard error");
+  command->add_flag("--show-prompt", options->show_prompt,
+                    "Tell the whole prompt on standard error, in a chat at every turn");
   command->add_flag("--json", options->json, "One object: text, ids, prompt_ids, finish_reason, seed, timings, memory");
   command->callback([options, &chosen] { chosen = {[options] { run(*options); }, options->json}; });
 }

@@ -39,7 +39,9 @@ void add_sampling_options(CLI::App& command, SamplingOptions& options) {
       ->capture_default_str();
   number("--top-p", options.top_p, "Keep the smallest set with this mass; 1 keeps all", 0, 1);
   number("--min-p", options.min_p, "Keep tokens with this share of the largest probability; 0 keeps all", 0, 1);
-  number("--typical", options.typical, "Keep the most typical tokens with this mass; 1 keeps all", 0, 1);
+  command.add_option("--typical", options.typical, "Keep the most typical tokens with this mass; 1 keeps all")
+      ->check(number_above(0, 1))   // as the library has it
+      ->capture_default_str();
   number("--repeat-penalty", options.repeat_penalty, "Penalty for tokens among the last 64; 1 is none", 0.001, 1000);
   number("--presence-penalty", options.presence_penalty, "Subtracted once for a token among the last 64", -1000, 1000);
   number("--frequency-penalty", options.frequency_penalty, "Subtracted for each occurrence among the last 64", -1000,

@@ -52,18 +52,25 @@ CLI::Validator decimal(uint64_t least, uint64_t most) {
       range_text(least, most));
 }
 
-CLI::Validator number_between(double least, double most) {
+namespace {
+
+CLI::Validator number_in(double least, double most, bool least_passes) {
   return CLI::Validator(
       [=](std::string& text) {
         double value = 0;
         const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (code == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
-          return std::string();
-        return "'" + text + "' is not a number from " + CLI::detail::to_string(least) + " to " +
-               CLI::detail::to_string(most);
+        const bool is_number = code == std::errc() && end == text.data() + text.size();
+        if (is_number && (least_passes ? value >= least : value > least) && value <= most) return std::string();
+        return "'" + text + "' is not a number " + (least_passes ? "from " : "above ") + CLI::detail::to_string(least) +
+               (least_passes ? " to " : ", up to ") + CLI::detail::to_string(most);
       },
       "NUMBER");
 }
+
+}   // namespace
+
+CLI::Validator number_between(double least, double most) { return number_in(least, most, true); }
+CLI::Validator number_above(double least, double most) { return number_in(least, most, false); }
 
 CLI::Validator counts_between(uint32_t least, uint32_t most) {
   return CLI::Validator(

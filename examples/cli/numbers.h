@@ -12,6 +12,8 @@ namespace cli {
 CLI::Validator decimal(uint64_t least, uint64_t most);
 // For ->check(): a number with or without a fraction; NaN does not pass.
 CLI::Validator number_between(double least, double most);
+// The same, but `least` itself does not pass.
+CLI::Validator number_above(double least, double most);
 // For ->check(): whole numbers with commas between them, such as 8,16.
 CLI::Validator counts_between(uint32_t least, uint32_t most);
 // For ->check(): a text that is more than blanks and commas.

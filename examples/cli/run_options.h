@@ -17,7 +17,7 @@ struct RunOptions {
   int64_t limit = -1;   // tokens; below 0: until the end or a full context
   std::vector<std::string> stops;
   std::string on_full = "stop";
-  uint32_t keep = 0;
+  std::optional<uint32_t> keep;
 };
 
 // The session options that these stand for. `chain` and `stops` must outlive what is returned.

@@ -1,4 +1,5 @@
 """The chat over many turns, and when something does not fit."""
+import json
 import re
 
 from program import MODEL, Case, mote
@@ -54,3 +55,14 @@ class Chat(Case):
     def test_a_system_without_words_stands(self):
         _, notes = mote(*CHAT, "-n", "0", "-p", "x", "--system", "", "--show-prompt")
         self.assertIn(b"system\n", notes)
+
+    def test_every_turn_shows_its_prompt(self):
+        out, notes = self.one_by_one("--show-prompt", stdin=b"first\nsecond\n")
+        letter = out[:1].decode()
+        turns = [[("user", "first")], [("user", "first"), ("assistant", letter), ("user", "second")]]
+        whole = b""
+        for turn in turns:
+            messages = json.dumps([{"role": role, "content": content} for role, content in turn]).encode()
+            whole += mote(*CHAT, "-n", "1", "--messages", self.write("messages.json", messages), "--show-prompt")[1]
+        self.assertIn(b"second", whole)
+        self.assertEqual(notes, whole)

@@ -45,6 +45,9 @@ class Numbers(Case):
             for value in ("0x1", "nan", "inf", "1,0", "+1", "", "1 "):
                 with self.subTest(option=option, value=value):
                     mote(*run, option, value, expect=2)
+        for temperature in ("0", "1"):   # also where the choice makes no use of it
+            self.assertRegex(mote(*run, "--temp", temperature, "--typical", "0", expect=2)[1], rb"--typical.*above 0, up to 1")
+        mote(*run, "-n", "1", "--temp", "1", "--typical", "0.001", "--seed", "1")
         for value in ("0x1:1", "1:0x1", "1:", ":1", "+1:1"):
             mote(*run, "--logit-bias", value, expect=2)
 
