@@ -83,7 +83,7 @@ Json metadata_json(const Opened& opened) {
     entry.struct_bytes = sizeof entry;
     mote_error error{};
     check(mote_model_metadata(opened.model.get(), i, &entry, &error), error);
-    Json& value = all[std::string(entry.key, entry.key_bytes)];
+    Json& value = all[distinct_name({entry.key, entry.key_bytes})];
     if (entry.type == 9)
       value = {{"array_of", type_name(entry.element_type)}, {"count", entry.count}};
     else
@@ -120,7 +120,7 @@ Json tensors_json(const Opened& opened) {
     check(mote_model_tensor(opened.model.get(), i, &tensor, &error), error);
     Json dimensions = Json::array();   // columns first, as GGUF has them
     for (uint32_t d = 0; d < tensor.n_dimensions; ++d) dimensions.push_back(tensor.dimensions[d]);
-    list.push_back({{"name", std::string(tensor.name, tensor.name_bytes)},
+    list.push_back({{"name", distinct_name({tensor.name, tensor.name_bytes})},
                     {"format", tensor.format},
                     {"dimensions", dimensions},
                     {"bytes", tensor.bytes}});
@@ -128,11 +128,14 @@ Json tensors_json(const Opened& opened) {
   return list;
 }
 
-Json model_json(const Opened& opened) {
+Json model_json(const Opened& opened, const Json& metadata) {
   const mote_model_info& info = opened.info;
   auto text = [](const char* value) { return value == nullptr ? Json(nullptr) : Json(value); };
   auto token = [](int32_t value) { return value < 0 ? Json(nullptr) : Json(value); };
-  return {{"architecture", text(info.architecture)},
+  // In full out of the metadata: the information has a C string of bounded length.
+  const auto named = metadata.find("general.architecture");
+  const bool is_named = named != metadata.end() && named->is_string();
+  return {{"architecture", is_named ? *named : text(info.architecture)},
           {"n_vocab", info.n_vocab},
           {"d_model", info.d_model},
           {"n_layers", info.n_layers},
@@ -290,14 +293,15 @@ void run(const Options& options) {
   const Opened opened = open_for_info(options, &refusal);
   const bool runs = refusal.empty();
   const Json formats = formats_json(opened);
-  Json result = {{"model", model_json(opened)},
+  const Json metadata = metadata_json(opened);
+  Json result = {{"model", model_json(opened, metadata)},
                  {"runs", runs},
                  {"refusal", runs ? Json(nullptr) : Json(refusal)},
                  {"formats", formats},
                  {"memory", nullptr},
                  {"steps", Json::array()},
                  {"support", nullptr},
-                 {"metadata", metadata_json(opened)},
+                 {"metadata", metadata},
                  {"tensors", tensors_json(opened)}};
   if (runs) {
     result["memory"] = memory_json(opened, options.common);

@@ -9,13 +9,14 @@ namespace {
 struct Character {
   uint32_t code = 0xfffd;
   size_t bytes = 1;
+  bool is_valid = false;
 };
 
 // The first character of a text that is not empty; a byte that does not begin a valid one counts as U+FFFD.
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
+  if (lead < 0x80) return {lead, 1, true};
   const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
   uint32_t code = lead & (0x7fu >> length);
@@ -25,7 +26,7 @@ Character first_character(std::string_view text) {
   }
   const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
   if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
-  return {code, length};
+  return {code, length, true};
 }
 
 bool is_harmless(uint32_t code) {
@@ -56,6 +57,21 @@ std::string printable(std::string_view text, bool keep_lines) {
     else
       out.append(spelled, static_cast<size_t>(std::snprintf(spelled, sizeof spelled, "\\u{%x}", c.code)));
     text.remove_prefix(c.bytes);
+  }
+  return out;
+}
+
+std::string distinct_name(std::string_view name) {
+  std::string out;
+  while (!name.empty()) {
+    const Character c = first_character(name);
+    char spelled[8];
+    if (!c.is_valid)
+      out.append(spelled, static_cast<size_t>(
+                              std::snprintf(spelled, sizeof spelled, "\\x%02x", static_cast<unsigned char>(name[0]))));
+    else
+      out += c.code == '\\' ? std::string_view("\\\\") : name.substr(0, c.bytes);
+    name.remove_prefix(c.bytes);
   }
   return out;
 }

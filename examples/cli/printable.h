@@ -11,6 +11,9 @@ namespace cli {
 // become U+FFFD. A line feed becomes \n, or stays where `keep_lines` says so.
 std::string printable(std::string_view text, bool keep_lines = false);
 
+// UTF-8 that is another text for every other name: a byte that is not UTF-8 becomes \xff, a backslash two of them.
+std::string distinct_name(std::string_view name);
+
 // The first whole characters of a text, at most so many bytes.
 std::string_view beginning_of(std::string_view text, size_t most_bytes);
 

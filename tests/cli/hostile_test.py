@@ -146,6 +146,22 @@ class Hostile(Case):
                     out, notes = mote(arguments[0], "-m", path, *arguments[1:], expect=3)
                     self.assertIsNone(HARMFUL.search((out + notes).decode()), notes)
 
+    def test_names_that_are_not_utf_8_stay_apart(self):
+        names = {b"a\xff": r"a\xff", b"a\xfe": r"a\xfe", rb"a\xff": r"a\\xff", b"a\xc3\xbf": "a\xff", b"b\xef\xbf\xbd": "b\ufffd",
+                 b"b\xe2\x82": r"b\xe2\x82", b"b\xff": r"b\xff"}
+        path = self.model(put={name: string_value(b"%d" % i) for i, name in enumerate(names)})
+        metadata = strict_json(mote("info", "-m", path, "--json")[0])["metadata"]
+        self.assertEqual([metadata[shown] for shown in names.values()], [str(i) for i in range(len(names))])
+        self.assertIn(b"\n  a\\xff ", mote("info", "-m", path)[0])
+
+    def test_the_architecture_is_told_in_full(self):
+        for name in (b"llama\0x", b"x" * 62 + "\u20ac".encode() + b"y" * 40):
+            path = self.model(put={b"general.architecture": string_value(name)})
+            info = strict_json(mote("info", "-m", path, "--json")[0])
+            self.assertEqual((info["runs"], info["model"]["architecture"]), (False, name.decode()))
+            shown = "x" * 62 + "\u20ac" + "y" * 7 + "... (105 bytes)" if len(name) > 72 else r"llama\u{0}x"
+            self.assertRegex(mote("info", "-m", path)[0].decode(), r"\n  architecture +" + re.escape(shown) + r"\n")
+
     def test_info_lists_the_tensors_of_any_model(self):
         for architecture in (b"llama", b"walrus"):
             path = self.model(put={b"general.architecture": string_value(architecture)})
