@@ -60,6 +60,10 @@ std::vector<Message> read_messages(const std::string& path) {
     if (!whole)
       throw Failure{kWrongUsage, "message " + std::to_string(messages.size()) + " of " + name_of(path) +
                                      " lacks a text \"role\" or a text \"content\""};
+    // The library takes the role as a C string, which would end here.
+    if (entry["role"].get_ref<const std::string&>().find('\0') != std::string::npos)
+      throw Failure{kWrongUsage, "message " + std::to_string(messages.size()) + " of " + name_of(path) +
+                                     " has a \"role\" with a NUL in it"};
     messages.push_back({entry["role"].get<std::string>(), entry["content"].get<std::string>()});
   }
   return messages;

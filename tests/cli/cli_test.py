@@ -243,7 +243,7 @@ class Json(Case):
 
     def test_messages(self):
         bad = [b"", b"{", b"[]", b"{}", b'"text"', b'[{"role": "user"}]', b'[{"role": 1, "content": "x"}]', b"[1]",
-               b'[{"role": "user", "content": null}]']
+               b'[{"role": "user", "content": null}]', b'[{"role": "user\\u0000x", "content": "x"}]']
         for text in bad:
             path = self.write("messages.json", text)
             mote("run", "-m", MODEL, "--chat-format", "chatml", "--messages", path, expect=2)
