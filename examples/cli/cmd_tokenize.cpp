@@ -27,7 +27,9 @@ void run(const Options& options) {
 
 void add_tokenize(CLI::App& app, Chosen& chosen) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("tokenize", "Turn the bytes on standard input into token ids");
+  CLI::App* command = app.add_subcommand(
+      "tokenize",
+      "Turn the bytes on standard input into token ids; a byte-level vocabulary drops bytes that it has no piece for");
   command->add_option("-m,--model", options->model, "Any GGUF file with a tokenizer, weights or not")->required();
   command->add_flag("--add-special", options->add_special, "Add what the model wants around a text (start token)");
   command->add_flag("--parse-special", options->parse_special, "Recognise control tokens in the text");
