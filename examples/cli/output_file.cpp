@@ -62,7 +62,10 @@ bool folder_forbids(int code) { return code == EACCES || code == EPERM || code =
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {
   if (path.empty()) throw Failure{kWrongUsage, "the path of the output is empty"};
-  if (const int standard = standard_descriptor(path); standard >= 0) return share(standard);
+  if (const int standard = standard_descriptor(path); standard >= 0) {
+    share(standard);
+    return;
+  }
   struct stat there{};
   const bool exists = stat(path.c_str(), &there) == 0;
   if (!exists && errno != ENOENT && errno != ENOTDIR) fail_with(path, "opened", errno);   // a loop of links, say
@@ -73,7 +76,10 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
     return;
   }
   // What a shell has redirected to this file, and is going to, stays in it.
-  if (const int open_already = exists ? descriptor_of(there) : -1; open_already >= 0) return share(open_already);
+  if (const int open_already = exists ? descriptor_of(there) : -1; open_already >= 0) {
+    share(open_already);
+    return;
+  }
   // A new file takes the old one's place, which asks the folder for leave; the file must give it too.
   if (exists && (access(path.c_str(), W_OK) != 0 || (there.st_mode & 0222) == 0)) fail_with(path, "opened", EACCES);
   target_ = follow_links(path);
