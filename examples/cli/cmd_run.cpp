@@ -146,6 +146,7 @@ void answer_one(const RunOptions& options) {
                                      {"memory", memory_json(opened, options, session_options)}};
     if (!chain.greedy) result["seed"] = chain.seed;
     if (options.show_prompt) result["prompt"] = prompt.text;
+    forget_interrupts();   // heard: the object is written in full, also for a slow reader; a second one ends that
     write_output(json_text(result) + "\n");
   } else if (answer.sampled != 0 && (answer.text.empty() || answer.text.back() != '\n')) {
     write_output("\n");

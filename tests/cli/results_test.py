@@ -225,7 +225,7 @@ class OutputFiles(Case):
                 file.write(b"TRAILER")
             with open(path, "rb") as file:
                 self.assertEqual(file.read(), b"HEADER" + rows + b"TRAILER", name)
-        for name, descriptor in (("/dev/./stderr", 2), ("/proc/thread-self/fd/7", 7)):
+        for name, descriptor in (("/dev/./stderr", 2), ("/proc/thread-self/fd/77", 77)):
             with open(path, "wb", buffering=0) as file:
                 file.write(b"HEADER")
                 mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", name, close_fds=False,
@@ -234,7 +234,7 @@ class OutputFiles(Case):
             with open(path, "rb") as file:
                 self.assertEqual(file.read(), b"HEADER" + rows + b"TRAILER", name)
         with open(path, "rb") as file:   # open for reading alone: replaced as ever
-            mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", path, stdin=file)
+            mote("logits", "-m", MODEL, "--tokens", "1,2", "-o", path, stdin=None, preexec_fn=lambda: os.dup2(file.fileno(), 0))
         self.assertEqual(len(read_npy(path)), 2)
         self.assertEqual(sorted(os.listdir(self.folder)), ["f", "s"])
 

@@ -125,6 +125,7 @@ class Signals(Case):
         process = self.start("run", "-m", MODEL, "--raw", "-f", text, "-c", "200000", "--temp", "0", "--json", "-n", "4")
         self.assertTrue(self.computes(process))
         process.send_signal(signal.SIGINT)
+        self.assertTrue(self.sleeps(process))   # more than the pipe holds, so that it waits for the reader
         out, notes = process.communicate(timeout=60)
         answer = strict_json(out)
         self.assertEqual((process.returncode, answer["finish_reason"], answer["text"], answer["ids"]),
