@@ -93,7 +93,8 @@ Status ModelOpening::layout_plan(mote_model* model) {
   const auto build = [&](PlanBuilder& builder, Arena& vectors) {
     Weights weights(index_, vectors);
     const Status built = architecture->build(builder, weights, file_, config_);
-    return weights.status().ok() ? built : weights.status();
+    if (!weights.status().ok()) return weights.status();
+    return built.ok() ? weights.check_all_used(name) : built;
   };
   PlanBuilder counter;
   Arena vectors;

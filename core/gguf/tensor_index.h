@@ -19,9 +19,21 @@ class TensorIndex {
   const Tensor* find(std::string_view name) const;   // nullptr: not there
   std::span<const Tensor> tensors() const { return tensors_; }
 
+  // `find` that remembers, for first_left, that somebody wanted the tensor.
+  const Tensor* take(std::string_view name);
+  // The first tensor in file order that nobody took and `may_stay` is false for; nullptr: none. One pass.
+  const Tensor* first_left(bool (*may_stay)(std::string_view name)) const;
+
  private:
-  std::span<Tensor> tensors_;     // in file order
-  std::span<uint32_t> by_name_;   // their numbers in the order of the names
+  struct Named {
+    uint16_t number;   // of the tensor in the file
+    bool taken;
+  };
+  static_assert(File::kMaxTensors <= UINT16_MAX);
+  Named* look_up(std::string_view name) const;
+
+  std::span<Tensor> tensors_;   // in file order
+  std::span<Named> by_name_;    // in the order of the names
 };
 
 }   // namespace mote::gguf

@@ -5,6 +5,25 @@
 namespace mote {
 namespace {
 
+// Of what divides a rotary frequency; no real factor comes near it.
+constexpr double kMaxRopeFactor = 1e30;
+
+// Tensors that change no result when they are left out, by how their names end behind "blk.3.".
+constexpr std::string_view kNeedless[] = {
+    "attn_rot_embd", "attn_rot_embd.weight",   // inverse rotary frequencies of old converters: rope.freq_base says them
+};
+
+bool is_needless(std::string_view name) {
+  if (!name.starts_with("blk.")) return false;
+  name.remove_prefix(4);
+  while (!name.empty() && name[0] >= '0' && name[0] <= '9') name.remove_prefix(1);
+  if (!name.starts_with('.')) return false;
+  name.remove_prefix(1);
+  for (const std::string_view needless : kNeedless)
+    if (name == needless) return true;
+  return false;
+}
+
 // "blk.3.attn_q.weight"
 class LayerName {
  public:
@@ -51,7 +70,7 @@ double rope_frequency(const RopeConfig& rope, uint32_t i, double factor) {
 }   // namespace
 
 const gguf::Tensor* Weights::require(std::string_view name) {
-  const gguf::Tensor* tensor = index_.find(name);
+  const gguf::Tensor* tensor = index_.take(name);
   if (tensor == nullptr) fail(Status::error(Code::bad_model, "tensor {} is missing", name));
   return tensor;
 }
@@ -102,13 +121,13 @@ Vector Weights::optional_layer_vector(uint32_t layer, std::string_view name, uin
 RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::string_view factors_name) {
   const uint32_t count = config.n_rotated / 2;
   const std::span<double> frequency = arena_.take<double>(count);
-  const gguf::Tensor* factors = index_.find(factors_name);
+  const gguf::Tensor* factors = index_.take(factors_name);
   const std::span<float> factor = factors == nullptr ? std::span<float>() : widen(*factors, count);
   for (uint32_t i = 0; i < frequency.size(); ++i) {
     const double f = factor.empty() ? 1 : static_cast<double>(factor[i]);
-    if (!(f > 0 && f < 1e30)) {
-      fail(Status::error(Code::bad_model, "tensor {} holds {} at {}; every factor must be above 0 and finite",
-                         factors_name, f, i));
+    if (!(f > 0 && f <= kMaxRopeFactor)) {
+      fail(Status::error(Code::bad_model, "tensor {} holds {} at {}; every factor must be above 0 and at most {}",
+                         factors_name, f, i, kMaxRopeFactor));
       break;
     }
     frequency[i] = rope_frequency(config, i, f);
@@ -122,6 +141,14 @@ RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::s
   double magnitude = config.attention_factor;
   if (config.scaling == RopeScaling::yarn && config.factor > 1) magnitude *= 1 + 0.1 * log_f64(config.factor);
   return {{frequency.data(), config.n_rotated, magnitude}, pairing, n_rope_settings_++};
+}
+
+Status Weights::check_all_used(std::string_view architecture) const {
+  const gguf::Tensor* left = index_.first_left(is_needless);
+  if (left == nullptr) return {};
+  return Status::error(Code::unsupported,
+                       "tensor {} is not used by {}; without it the model would give other results than it was made for",
+                       left->name, architecture);
 }
 
 Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index) {

@@ -14,7 +14,7 @@ namespace mote {
 class Weights {
  public:
   // With a measuring arena vectors have a length but no data.
-  Weights(const gguf::TensorIndex& index, Arena& arena) : index_(index), arena_(arena) {}
+  Weights(gguf::TensorIndex& index, Arena& arena) : index_(index), arena_(arena) {}
 
   // Tensors of the whole model: "output.weight". [rows, columns]
   bool has(std::string_view name) const { return index_.find(name) != nullptr; }
@@ -32,6 +32,11 @@ class Weights {
 
   const Status& status() const { return status_; }
 
+  // For the end of a `build`: unsupported names the first tensor of the file that was not asked for. What a file has for
+  // a variant of the architecture that is not run here (a norm of the queries, experts, one more layer) would otherwise
+  // be left out without a word, and every result would be wrong.
+  Status check_all_used(std::string_view architecture) const;
+
  private:
   const gguf::Tensor* require(std::string_view name);
   void fail(const Status& status) {
@@ -39,7 +44,7 @@ class Weights {
   }
   std::span<float> widen(const gguf::Tensor& tensor, uint32_t count);
 
-  const gguf::TensorIndex& index_;
+  gguf::TensorIndex& index_;
   Arena& arena_;
   uint32_t n_rope_settings_ = 0;
   Status status_;

@@ -132,6 +132,8 @@ class Squeezer {
     for (; at_ < text_.size() && text_[at_] != quote; ++at_) {
       if (text_[at_] == '\n') {
         if (!put_all("\\n", true)) return false;
+      } else if (text_[at_] == '"') {   // a text in '' may hold one; it must not pass for the text's end
+        if (!put_all("\\\"", true)) return false;
       } else {
         if (!put(text_[at_], true)) return false;
         if (text_[at_] == '\\' && at_ + 1 < text_.size() && !put(text_[++at_], true)) return false;

@@ -214,6 +214,33 @@ TEST_CASE("Every tensor that is missing is named", "[model][config]") {
   check_wrong(table);
 }
 
+TEST_CASE("A tensor that the architecture does not use is refused by name", "[model][config]") {
+  const auto with = [](const std::string& name) {
+    return [=](GgufBuilder& f) { f.add_tensor(name, Format::f32, {64}, Bytes(4 * 64)); };
+  };
+  std::vector<Wrong> table;
+  for (const std::string name :
+       {"blk.0.attn_q_norm.weight", "blk.1.attn_norm.bias", "blk.0.ffn_gate_inp.weight", "output.bias",
+        "blk.2.attn_norm.weight", "blk.0.attn_q.weight2", "attn_rot_embd.weight", "blk.0.x.attn_rot_embd"})
+    table.push_back({name, with(name), {"tensor " + name + " is not used by llama"}, MOTE_UNSUPPORTED});
+  table.push_back({"the first in the file",
+                   [=](GgufBuilder& f) { with("z")(f), with("a")(f); },
+                   {"tensor z is not used"},
+                   MOTE_UNSUPPORTED});
+  table.push_back({"one layer less than there are",
+                   [](GgufBuilder& f) { f.set_u32("llama.block_count", 1); },
+                   {"tensor blk.1."},
+                   MOTE_UNSUPPORTED});
+  check_wrong(table);
+
+  const Engine engine("reference");
+  for (const char* name : {"blk.0.attn_rot_embd.weight", "blk.11.attn_rot_embd"}) {
+    GgufBuilder file = toy_llama();
+    with(name)(file);
+    CHECK(open(engine, file.bytes()).sentence == "");
+  }
+}
+
 TEST_CASE("Every tensor of another shape is named with both shapes", "[model][config]") {
   std::vector<Wrong> table;
   for (const GgufBuilder::TensorPart& part : toy_llama().parts) {
@@ -251,7 +278,7 @@ TEST_CASE("Biases and factors of another length, and factors that cannot be, are
   });
   // Their values are read when the model opens, not by a quote.
   const Engine engine("reference");
-  for (const float value : {0.0f, -1.0f, 1e-30f, 1e-6f, __builtin_nanf(""), __builtin_inff()}) {
+  for (const float value : {0.0f, -1.0f, 1e-30f, 1e-6f, 3e38f, __builtin_nanf(""), __builtin_inff()}) {
     GgufBuilder file = toy_llama();
     std::vector<float> factors(8, 1.0f);
     factors[3] = value;
@@ -261,6 +288,7 @@ TEST_CASE("Biases and factors of another length, and factors that cannot be, are
     CHECK(said.status == MOTE_BAD_MODEL);
     CHECK(contains(said.sentence, "rope_freqs.weight"));
     CHECK(contains(said.sentence, "at 3"));
+    if (!(value > 0 && value < 1)) CHECK(contains(said.sentence, "above 0 and at most 1e30"));
   }
 }
 

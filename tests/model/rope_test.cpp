@@ -75,7 +75,7 @@ Made made_by_model(const Settings& s) {
   const gguf::File opened = gguf::File::open(bytes).value();
   alignas(64) static unsigned char room[1 << 18];
   Arena arena(room, sizeof room);
-  const gguf::TensorIndex index = gguf::TensorIndex::create(opened, arena).value();
+  gguf::TensorIndex index = gguf::TensorIndex::create(opened, arena).value();
   const Result<Config> config = read_config(opened, 320);
   REQUIRE(std::string(config.status().message()) == "");
   Weights weights(index, arena);

@@ -215,6 +215,9 @@ TEST_CASE("A template that says anything else is refused, with what to do instea
       with("'<|im_end|>' + '\\n'", "'<|im_end|>'"),
       with("message['content']", "message['content'] | trim"),
       with("message['content']", "'message[content]'"),
+      // One text whose quotes are text.
+      with("'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'",
+           R"('<|im_start|>"message["role"]"\n"message["content"]"<|im_end|>\n')"),
       with("{{ '<|im_start|>assistant\\n' }}", "{{ '<|im_start|>assistant\\n<think>\\n' }}"),
       with("{% for message in messages %}", "{% for message in messages[1:] %}"),
       with("{% endfor %}", "{# a comment #}{% endfor %}"),
