@@ -75,6 +75,51 @@ class Reader {
   Status status_;
 };
 
+// Settings that change the mathematics and that no architecture here runs, with the value that changes nothing (which
+// is also that of a file without the key). An architecture that runs one takes its row away and reads it.
+struct Unrun {
+  enum Kind : uint8_t { count, real, flag } kind;
+  std::string_view name;
+  double harmless;
+};
+constexpr Unrun kUnrun[] = {
+    {Unrun::count, "expert_count", 0},
+    {Unrun::flag, "attention.causal", 1},
+    {Unrun::count, "attention.sliding_window", 0},
+    {Unrun::real, "attn_logit_softcapping", 0},
+    {Unrun::real, "final_logit_softcapping", 0},
+    {Unrun::real, "attention.clamp_kqv", 0},
+    {Unrun::real, "attention.max_alibi_bias", 0},
+    {Unrun::real, "attention.scale", 0},   // 0: one over the root of the head's width
+    {Unrun::real, "logit_scale", 1},
+    {Unrun::real, "residual_scale", 1},
+    {Unrun::real, "embedding_scale", 1},
+    {Unrun::flag, "use_parallel_residual", 0},
+};
+
+Status check_unrun(const gguf::File& file, std::string_view architecture) {
+  MOTE_ASSIGN_OR_RETURN(const std::string_view type, file.get_string("general.type", "model"));
+  if (type != "model")
+    return Status::error(Code::unsupported, "general.type is {}; this build runs files of type model", type);
+  for (const Unrun& setting : kUnrun) {
+    const Key key(architecture, setting.name);
+    double value = 0;
+    if (setting.kind == Unrun::flag) {
+      MOTE_ASSIGN_OR_RETURN(const bool found, file.get_bool(key, setting.harmless != 0));
+      value = found ? 1 : 0;
+    } else if (setting.kind == Unrun::count) {
+      MOTE_ASSIGN_OR_RETURN(const uint64_t found, file.get_unsigned(key, 0, UINT32_MAX, 0));
+      value = static_cast<double>(found);
+    } else {
+      MOTE_ASSIGN_OR_RETURN(value, file.get_real(key, setting.harmless));
+    }
+    if (value != setting.harmless)
+      return Status::error(Code::unsupported, "{} is {}; this build runs only {}", std::string_view(key), value,
+                           setting.harmless);
+  }
+  return {};
+}
+
 RopeConfig read_rope(Reader& reader, uint32_t key_dim, uint32_t context_length) {
   RopeConfig rope{};
   rope.n_rotated = reader.count("rope.dimension_count", 2, key_dim, key_dim);
@@ -127,9 +172,7 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
   config.norm_epsilon = static_cast<float>(
       reader.real(other ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1));
   const uint32_t vocab_size = reader.count("vocab_size", 1, Config::kMaxVocab, n_vocab);
-  if (const uint32_t n_experts = reader.count("expert_count", 0, UINT32_MAX, 0); n_experts != 0)
-    reader.keep(Status::error(Code::unsupported, "{}.expert_count is {}; mixtures of experts are not run by this build",
-                              architecture, n_experts));
+  reader.keep(check_unrun(file, architecture));
   if (!reader.status().ok()) return reader.status();
   if (vocab_size != n_vocab)
     return Status::error(Code::bad_model, "{}.vocab_size is {}, token_embd.weight has {} rows", architecture,

@@ -146,9 +146,10 @@ RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::s
 Status Weights::check_all_used(std::string_view architecture) const {
   const gguf::Tensor* left = index_.first_left(is_needless);
   if (left == nullptr) return {};
-  return Status::error(Code::unsupported,
-                       "tensor {} is not used by {}; without it the model would give other results than it was made for",
-                       left->name, architecture);
+  return Status::error(
+      Code::unsupported,
+      "tensor {} is not used by {}; without it the model would give other results than it was made for", left->name,
+      architecture);
 }
 
 Result<uint32_t> read_vocabulary_rows(const gguf::TensorIndex& index) {

@@ -32,9 +32,9 @@ class Weights {
 
   const Status& status() const { return status_; }
 
-  // For the end of a `build`: unsupported names the first tensor of the file that was not asked for. What a file has for
-  // a variant of the architecture that is not run here (a norm of the queries, experts, one more layer) would otherwise
-  // be left out without a word, and every result would be wrong.
+  // For the end of a `build`: unsupported names the first tensor of the file that was not asked for. What a file has
+  // for a variant of the architecture that is not run here (a norm of the queries, experts, one more layer) would
+  // otherwise be left out without a word, and every result would be wrong.
   Status check_all_used(std::string_view architecture) const;
 
  private:

@@ -134,6 +134,47 @@ TEST_CASE("Counts outside of what is allowed are named with what is", "[model][c
   });
 }
 
+TEST_CASE("Settings that change the mathematics and are not run are refused by name", "[model][config]") {
+  const auto real = [](const std::string& key, float value) {
+    return [=](GgufBuilder& f) { f.set_f32("llama." + key, value); };
+  };
+  std::vector<Wrong> table = {
+      {"bidirectional",
+       [](GgufBuilder& f) { f.set_bool("llama.attention.causal", false); },
+       {"llama.attention.causal is 0"},
+       MOTE_UNSUPPORTED},
+      {"window",
+       [](GgufBuilder& f) { f.set_u32("llama.attention.sliding_window", 4096); },
+       {"llama.attention.sliding_window is 4096"},
+       MOTE_UNSUPPORTED},
+      {"parallel",
+       [](GgufBuilder& f) { f.set_bool("llama.use_parallel_residual", true); },
+       {"llama.use_parallel_residual is 1"},
+       MOTE_UNSUPPORTED},
+      {"adapter",
+       [](GgufBuilder& f) { f.set_string("general.type", "adapter"); },
+       {"general.type is adapter"},
+       MOTE_UNSUPPORTED},
+  };
+  const std::pair<const char*, float> kReals[] = {{"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0},
+                                                  {"attention.clamp_kqv", 0},    {"attention.max_alibi_bias", 0},
+                                                  {"attention.scale", 0},        {"logit_scale", 1},
+                                                  {"residual_scale", 1},         {"embedding_scale", 1}};
+  GgufBuilder harmless = toy_llama();
+  for (const auto& [key, value] : kReals) {
+    table.push_back({key, real(key, 0.5f), {"llama." + std::string(key) + " is 0.5"}, MOTE_UNSUPPORTED});
+    real(key, value)(harmless);
+  }
+  check_wrong(table);
+  harmless.set_bool("llama.attention.causal", true);
+  harmless.set_u32("llama.attention.sliding_window", 0);
+  harmless.set_bool("llama.use_parallel_residual", false);
+  harmless.set_u32("llama.expert_count", 0);
+  harmless.set_string("general.type", "model");
+  const Engine engine("reference");
+  CHECK(open(engine, harmless.bytes()).sentence == "");
+}
+
 TEST_CASE("Real numbers outside of what is allowed are named with what is", "[model][config]") {
   const float nan = __builtin_nanf(""), infinity = __builtin_inff();
   const std::string epsilon = "llama.attention.layer_norm_rms_epsilon", base = "llama.rope.freq_base";
