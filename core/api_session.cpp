@@ -35,8 +35,8 @@ uint64_t longest_piece_bytes(const mote_model& model) {
   return model.tokenizer == nullptr ? 0 : model.tokenizer->longest_piece_bytes();
 }
 
-// The chain and the biases in the sampler's own terms. No chain at all is greedy.
-Status set_samplers(Sampler& sampler, const mote_session_options& options) {
+// The chain and the biases in the sampler's own terms. No chain at all is greedy. `only_check` for a measured sampler.
+Status set_samplers(Sampler& sampler, const mote_session_options& options, bool only_check = false) {
   SamplerStage stages[kMaxSamplerStages] = {{SamplerKind::greedy}};
   size_t n_stages = options.n_samplers == 0 ? 1 : 0;
   for (const mote_sampler& given : list_of(options.samplers, options.n_samplers))
@@ -45,7 +45,8 @@ Status set_samplers(Sampler& sampler, const mote_session_options& options) {
     const mote_logit_bias& given = static_cast<const mote_logit_bias*>(biases)[index];
     return {given.token, given.bias};
   };
-  return sampler.set({stages, n_stages}, {options.logit_bias, options.n_logit_bias, bias_at});
+  const Listing<TokenBias> biases(options.logit_bias, options.n_logit_bias, bias_at);
+  return only_check ? sampler.check({stages, n_stages}, biases) : sampler.set({stages, n_stages}, biases);
 }
 
 Status read_stops(const mote_session_options& options, std::span<std::string_view> stops) {
@@ -165,7 +166,9 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
       arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)) + stop_shape.max_bytes);
   bytes->sampler_bytes = arena.used_bytes() - bytes->tables_bytes;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
-  if (opened != nullptr) {
+  if (opened == nullptr) {
+    MOTE_RETURN_IF_ERROR(set_samplers(measured, options, true));
+  } else {
     MOTE_RETURN_IF_ERROR(set_samplers(*sampler, options));
     MOTE_RETURN_IF_ERROR(matcher->set({stops, options.n_stops}));
   }

@@ -32,14 +32,11 @@ void Sampler::layout(Arena& arena, const SamplerShape& shape) {
   greedy_ = false;
 }
 
-Status Sampler::set(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases) {
+Status Sampler::check(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases) const {
   if (stages.size() > kMaxSamplerStages)
     return Status::error(Code::invalid_argument, "the sampler chain has {} stages, at most {} are allowed",
                          stages.size(), kMaxSamplerStages);
   for (size_t i = 0; i < stages.size(); ++i) MOTE_RETURN_IF_ERROR(check(i, stages[i]));
-  if (biases.size() > bias_.size())
-    return Status::error(Code::invalid_argument, "{} logit biases were given, the session was opened for {}",
-                         biases.size(), bias_.size());
   for (size_t i = 0; i < biases.size(); ++i) {
     const TokenBias bias = biases[i];
     if (bias.token < 0 || static_cast<uint32_t>(bias.token) >= n_vocab_)
@@ -49,6 +46,14 @@ Status Sampler::set(std::span<const SamplerStage> stages, const Listing<TokenBia
       return Status::error(Code::invalid_argument, "logit bias {} on token {} is {}, it must be finite or -inf", i,
                            bias.token, static_cast<double>(bias.bias));
   }
+  return {};
+}
+
+Status Sampler::set(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases) {
+  MOTE_RETURN_IF_ERROR(check(stages, biases));
+  if (biases.size() > bias_.size())
+    return Status::error(Code::invalid_argument, "{} logit biases were given, the session was opened for {}",
+                         biases.size(), bias_.size());
   std::copy(stages.begin(), stages.end(), stages_);
   stage_count_ = static_cast<uint32_t>(stages.size());
   greedy_ = std::any_of(stages.begin(), stages.end(), is_greedy);

@@ -81,6 +81,9 @@ class Sampler {
   // memory must outlive the sampler. The chain is empty afterwards: probabilities as the logits have them.
   void layout(Arena& arena, const SamplerShape& shape);
 
+  // What `set` would say but for the room for biases: also while measuring, when there is none yet.
+  Status check(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases) const;
+
   // Checks every parameter and, only if all are good, puts the chain and the biases in place of the old ones.
   // invalid_argument names the stage, what was found and what is allowed. Both lists are copied.
   Status set(std::span<const SamplerStage> stages, const Listing<TokenBias>& biases);

@@ -357,8 +357,8 @@ TEST_CASE("Session options that cannot be are refused by name and by what is all
     CHECK(opened.status == MOTE_INVALID_ARGUMENT);
     CHECK(session == nullptr);
     mote_session_close(session, nullptr);
-    // The quote says the same, but for what only an opened sampler checks.
-    if (quoted.status != MOTE_OK) CHECK(quoted.sentence == opened.sentence);
+    CHECK(quoted.status == opened.status);
+    CHECK(quoted.sentence == opened.sentence);
     return opened.sentence;
   };
   static const mote_sampler chain[17] = {};
@@ -378,6 +378,13 @@ TEST_CASE("Session options that cannot be are refused by name and by what is all
   CHECK(contains(refused([](Options& o) { o.on_full = MOTE_ON_FULL_SLIDE, o.keep = 32; }), "keep is 32"));
   CHECK(contains(refused([](Options& o) { o.samplers = chain, o.n_samplers = 17; }), "n_samplers is 17"));
   CHECK(contains(refused([](Options& o) { o.samplers = chain, o.n_samplers = 1; }), "kind"));
+  static const mote_sampler wrong_chains[] = {{99, 0, 0, 0},
+                                              {MOTE_SAMPLER_TEMPERATURE, 0, __builtin_nan(""), 0},
+                                              {MOTE_SAMPLER_TOP_P, 0, 2, 0},
+                                              {MOTE_SAMPLER_NO_REPEAT_NGRAM, 100000, 0, 0},
+                                              {MOTE_SAMPLER_REPETITION_PENALTY, -1, 1, 0}};
+  for (const mote_sampler& wrong : wrong_chains)
+    CHECK(contains(refused([&](Options& o) { o.samplers = &wrong, o.n_samplers = 1; }), "sampler stage 0"));
   CHECK(contains(refused([](Options& o) { o.n_samplers = 1; }), "NULL"));
   CHECK(contains(refused([](Options& o) { o.n_logit_bias = 1; }), "NULL"));
   CHECK(contains(refused([](Options& o) { o.n_stops = 1; }), "NULL"));
