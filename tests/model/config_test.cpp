@@ -138,23 +138,18 @@ TEST_CASE("Settings that change the mathematics and are not run are refused by n
   const auto real = [](const std::string& key, float value) {
     return [=](GgufBuilder& f) { f.set_f32("llama." + key, value); };
   };
+  const auto flag = [](const std::string& key, bool value) {
+    return [=](GgufBuilder& f) { f.set_bool("llama." + key, value); };
+  };
+  const auto window = [](uint32_t value) {
+    return [=](GgufBuilder& f) { f.set_u32("llama.attention.sliding_window", value); };
+  };
+  const auto type = [](const char* value) { return [=](GgufBuilder& f) { f.set_string("general.type", value); }; };
   std::vector<Wrong> table = {
-      {"bidirectional",
-       [](GgufBuilder& f) { f.set_bool("llama.attention.causal", false); },
-       {"llama.attention.causal is 0"},
-       MOTE_UNSUPPORTED},
-      {"window",
-       [](GgufBuilder& f) { f.set_u32("llama.attention.sliding_window", 4096); },
-       {"llama.attention.sliding_window is 4096"},
-       MOTE_UNSUPPORTED},
-      {"parallel",
-       [](GgufBuilder& f) { f.set_bool("llama.use_parallel_residual", true); },
-       {"llama.use_parallel_residual is 1"},
-       MOTE_UNSUPPORTED},
-      {"adapter",
-       [](GgufBuilder& f) { f.set_string("general.type", "adapter"); },
-       {"general.type is adapter"},
-       MOTE_UNSUPPORTED},
+      {"bidirectional", flag("attention.causal", false), {"llama.attention.causal is 0"}, MOTE_UNSUPPORTED},
+      {"window", window(4096), {"llama.attention.sliding_window is 4096"}, MOTE_UNSUPPORTED},
+      {"parallel", flag("use_parallel_residual", true), {"llama.use_parallel_residual is 1"}, MOTE_UNSUPPORTED},
+      {"adapter", type("adapter"), {"general.type is adapter"}, MOTE_UNSUPPORTED},
   };
   const std::pair<const char*, float> kReals[] = {{"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0},
                                                   {"attention.clamp_kqv", 0},    {"attention.max_alibi_bias", 0},
@@ -166,11 +161,8 @@ TEST_CASE("Settings that change the mathematics and are not run are refused by n
     real(key, value)(harmless);
   }
   check_wrong(table);
-  harmless.set_bool("llama.attention.causal", true);
-  harmless.set_u32("llama.attention.sliding_window", 0);
-  harmless.set_bool("llama.use_parallel_residual", false);
-  harmless.set_u32("llama.expert_count", 0);
-  harmless.set_string("general.type", "model");
+  flag("attention.causal", true)(harmless), flag("use_parallel_residual", false)(harmless);
+  window(0)(harmless), type("model")(harmless);
   const Engine engine("reference");
   CHECK(open(engine, harmless.bytes()).sentence == "");
 }
