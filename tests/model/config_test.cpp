@@ -164,7 +164,7 @@ TEST_CASE("Settings that change the mathematics and are not run are refused by n
   flag("attention.causal", true)(harmless), flag("use_parallel_residual", false)(harmless);
   window(0)(harmless), type("model")(harmless);
   const Engine engine("reference");
-  CHECK(open(engine, harmless.bytes()).sentence == "");
+  CHECK(open(engine, harmless.bytes()).status == MOTE_OK);
 }
 
 TEST_CASE("Real numbers outside of what is allowed are named with what is", "[model][config]") {
@@ -270,7 +270,7 @@ TEST_CASE("A tensor that the architecture does not use is refused by name", "[mo
   for (const char* name : {"blk.0.attn_rot_embd.weight", "blk.11.attn_rot_embd"}) {
     GgufBuilder file = toy_llama();
     with(name)(file);
-    CHECK(open(engine, file.bytes()).sentence == "");
+    CHECK(open(engine, file.bytes()).status == MOTE_OK);
   }
 }
 
