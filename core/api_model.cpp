@@ -13,6 +13,7 @@ namespace {
 
 // Where a model's bytes are while a call lasts; `release` lets go of what was not handed on.
 struct OpenedSource {
+  mote_source given{};
   std::span<const uint8_t> bytes;
   FileMap map;
   FileRange file;
@@ -48,6 +49,7 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
   mote_source source;
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_source", &source));
   MOTE_RETURN_IF_ERROR(check_source(source));
+  opened->given = source;
   if (source.data != nullptr) {
     if (source.data_bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(source.data))
       return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses",
@@ -131,8 +133,7 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
     const std::span<uint8_t> copy = arena.take<uint8_t>(bytes.size());
     MOTE_RETURN_IF_ERROR(arena.status("the model"));
     const PlatformError error = read_file(source.file, 0, copy.data(), copy.size());
-    if (!error.ok())
-      return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
+    if (!error.ok()) return file_error(source.given, error);
     bytes = copy;
   }
   MOTE_ASSIGN_OR_RETURN(model->file, open_file_of(bytes, options));
