@@ -77,7 +77,7 @@ fi
 build dev address,undefined dev
 build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
-thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
+thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;faults;memory;platform;support'
 first_cc=$CC first_cxx=$CXX
 if [ $has_clang = yes ]; then
   CC=clang-19 CXX=clang++-19
