@@ -99,10 +99,12 @@ BackendName first_name(std::string_view list) {
 
 class EngineOpening {
  public:
-  explicit EngineOpening(const mote_engine_options& options) : options_(options) {}
+  // The machine is asked for its limits where they are needed and `known` does not have them.
+  explicit EngineOpening(const mote_engine_options& options, const CpuLimits& known = {})
+      : options_(options), limits_(known) {}
 
   Status check_options() {
-    threads_ = options_.threads != 0 ? options_.threads : default_threads(probe_cpu_limits());
+    threads_ = options_.threads != 0 ? options_.threads : default_threads(limits());
     if (threads_ > kMaxThreads)
       return Status::error(Code::invalid_argument, "threads is {}; at most {} are allowed", threads_, kMaxThreads);
     if (options_.extra_backends == nullptr && options_.n_extra_backends != 0)
@@ -155,11 +157,16 @@ class EngineOpening {
 
   mote_engine* engine() const { return engine_; }
   uint32_t threads() const { return threads_; }
+  const CpuLimits& known_limits() const { return limits_; }
   uint64_t stack_bytes() const {
     return options_.parallel_for != nullptr || threads_ < 2 ? 0 : thread_pool_stack_bytes(pool_options());
   }
 
  private:
+  const CpuLimits& limits() {
+    if (limits_.affinity == 0) limits_ = probe_cpu_limits();
+    return limits_;
+  }
   ThreadPoolOptions pool_options() const {
     ThreadPoolOptions pool;
     pool.threads = threads_;
@@ -176,13 +183,32 @@ class EngineOpening {
       parallel.self = engine_;
       parallel.run_region = run_on_host;
     } else if (own_threads) {
-      const PlatformError error = start_thread_pool(pool_options(), pool_memory, &engine_->pool);
+      ThreadPoolOptions pool = pool_options();
+      pool.cores = cores();
+      if (pool.cores != 0 && threads_ > pool.cores) tell_of_too_many(pool.cores);
+      const PlatformError error = start_thread_pool(pool, pool_memory, &engine_->pool);
       if (!error.ok())
         return Status::error(Code::out_of_memory, "{} threads could not be started: {} (error {})", threads_ - 1,
                              error.what, error.code);
       parallel = thread_pool_parallel(engine_->pool);
     }
     return {};
+  }
+
+  // How many threads can run at once: the lesser of the affinity mask and the quota, 0 where neither is known.
+  uint32_t cores() {
+    const CpuLimits& known = limits();
+    return known.quota != 0 && (known.affinity == 0 || known.quota < known.affinity) ? known.quota : known.affinity;
+  }
+
+  // The number is obeyed all the same.
+  void tell_of_too_many(uint32_t cores) const {
+    char line[128];
+    const FormatArgument arguments[] = {FormatArgument(threads_), FormatArgument(cores)};
+    format_sentence(line, static_cast<uint32_t>(sizeof line),
+                    "{} threads were asked for; the affinity mask and the quota of this process let {} run at once",
+                    arguments, 2);
+    say(line);
   }
 
   Status open_backends(const BackendServices& services, Arena& arena) {
@@ -259,6 +285,7 @@ class EngineOpening {
 
  private:
   const mote_engine_options& options_;
+  CpuLimits limits_;
   uint32_t threads_ = 1, instruction_sets_ = UINT32_MAX;
   size_t count_ = 0;
   mote_engine* engine_ = nullptr;
@@ -301,7 +328,7 @@ Status open_engine(const mote_engine_options* given, const mote_memory& memory, 
   MOTE_ASSIGN_OR_RETURN(const Memory obtained, obtain_memory(memory, sizes.used_bytes(), "the engine"));
 
   Arena arena(obtained.data, obtained.bytes);
-  EngineOpening opening(options);
+  EngineOpening opening(options, measuring.known_limits());
   Status status = opening.check_options();
   if (status.ok()) status = opening.layout(arena);
   if (mote_engine* opened = opening.engine(); opened != nullptr) {

@@ -13,6 +13,7 @@ namespace {
 
 // Where a model's bytes are while a call lasts; `release` lets go of what was not handed on.
 struct OpenedSource {
+  mote_source given{};
   std::span<const uint8_t> bytes;
   FileMap map;
   FileRange file;
@@ -63,6 +64,7 @@ Status open_source(const mote_source* given, OpenedSource* opened) {
   mote_source source;
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_source", &source));
   MOTE_RETURN_IF_ERROR(check_source(source));
+  opened->given = source;
   if (source.data != nullptr) {
     if (source.data_bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(source.data))
       return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses",
@@ -98,10 +100,6 @@ gguf::Formats formats_of(const mote_model_options& options) {
   return gguf::File::open(source.bytes, source.size_bytes, formats).status();
 }
 
-Status read_error(const PlatformError& error) {
-  return Status::error(Code::io, "the model's file could not be read: {} (error {})", error.what, error.code);
-}
-
 // Of a file that is to be copied, everything before the tensor data, into memory of the platform: nothing of such a
 // file is mapped. How long that is, its own bytes say: it is read in pieces, each four times the one before, until one
 // can be walked to its end. What is no model at all is seen in the first piece.
@@ -120,7 +118,7 @@ Status read_head(OpenedSource* source, gguf::Formats formats) {
                            "reading the model's header needs {} bytes of memory, which the platform does not give",
                            bytes);
     const PlatformError error = read_file(source->file, 0, source->head_pages, bytes);
-    if (!error.ok()) return read_error(error);
+    if (!error.ok()) return file_error(source->given, error);
     source->bytes = {static_cast<const uint8_t*>(source->head_pages), static_cast<size_t>(bytes)};
     const Status status = check_head(*source, formats);
     const bool is_gguf = bytes >= 4 && __builtin_memcmp(source->head_pages, "GGUF", 4) == 0;
@@ -187,7 +185,7 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
     const std::span<uint8_t> copy = arena.take<uint8_t>(source.size_bytes);
     MOTE_RETURN_IF_ERROR(arena.status("the model"));
     const PlatformError error = read_file(source.file, 0, copy.data(), copy.size());
-    if (!error.ok()) return read_error(error);
+    if (!error.ok()) return file_error(source.given, error);
     bytes = copy;
   }
   MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes, formats_of(options)));

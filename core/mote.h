@@ -111,7 +111,8 @@ typedef struct mote_quote {
 typedef void (*mote_parallel_for)(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane),
                                   void* context);
 
-/* A line worth telling (a backend that is off, and why): one sentence without a newline. */
+/* A line worth telling (a backend that is off, and why; more threads than can run at once): one sentence without a
+ * newline. */
 typedef void (*mote_log)(void* user, const char* line);
 
 typedef struct mote_engine_options {
@@ -135,6 +136,9 @@ MOTE_API mote_status mote_engine_quote(const mote_engine_options* options, mote_
 /* options may be NULL. The engine reads the options only during the call. */
 MOTE_API mote_status mote_engine_open(const mote_engine_options* options, mote_memory memory, mote_engine** engine,
                                       mote_error* error);
+/* In a process forked off, what the parent had opened goes on with the same bits, on the calling thread alone: the
+ * engine's threads stay with the parent. A session that was inside a call at the fork answers MOTE_BUSY there for good.
+ * An engine that the child opens has threads of its own. */
 /* MOTE_WRONG_STATE while a model is open. NULL is fine. */
 MOTE_API mote_status mote_engine_close(mote_engine* engine, mote_error* error);
 /* Lanes that a parallel region has: the number of threads, the caller's included. */

@@ -26,33 +26,45 @@ __attribute__((format(printf, 2, 3))) bool write_path(char (&to)[kPathBytes], co
   return length >= 0 && static_cast<size_t>(length) < kPathBytes;
 }
 
-// A small file as text, at most capacity - 1 bytes of it.
+int open_text(const char* path) {
+  int file;
+  do {
+    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (file < 0 && errno == EINTR);   // a container may serve /proc and /sys from a program
+  return file;
+}
+
+// A small file as text, at most capacity - 1 bytes of it. What cannot be read to its end counts as not there: half of a
+// number is another number.
 bool read_text(const char* path, char* text, size_t capacity) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int file = open_text(path);
   if (file < 0) return false;
   size_t length = 0;
+  bool failed = false;
   while (length + 1 < capacity) {
     const ssize_t got = read(file, text + length, capacity - 1 - length);
     if (got < 0 && errno == EINTR) continue;
+    failed = got < 0;
     if (got <= 0) break;
     length += static_cast<size_t>(got);
   }
   close(file);
   text[length] = 0;
-  return length > 0;
+  return length > 0 && !failed;
 }
 
 // Calls use(line) for every line of a file; lines too long for the buffer are left out.
 template <class Use>
 void for_each_line(const char* path, Use&& use) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int file = open_text(path);
   if (file < 0) return;
   char buffer[2048];
   size_t length = 0;
-  bool too_long = false;
+  bool too_long = false, failed = false;
   while (true) {
     const ssize_t got = read(file, buffer + length, sizeof(buffer) - 1 - length);
     if (got < 0 && errno == EINTR) continue;
+    failed = got < 0;
     if (got <= 0) break;
     length += static_cast<size_t>(got);
     char* line = buffer;
@@ -71,7 +83,7 @@ void for_each_line(const char* path, Use&& use) {
   }
   close(file);
   buffer[length] = 0;
-  if (length > 0 && !too_long) use(buffer);
+  if (length > 0 && !too_long && !failed) use(buffer);
 }
 
 // A decimal number with nothing but a space, a newline or the end after it.

@@ -124,6 +124,7 @@ bool ThreadPool::spin(uint64_t nanoseconds, bool yield, Done&& done) {
   if (done()) return true;
   if (nanoseconds == 0) return false;
   const uint64_t start = monotonic_nanoseconds();
+  if (start == kNoClock) return false;   // nothing would end it; a clock lost later on ends it at once
   for (uint32_t round = 1;; ++round) {
     pause_briefly();
     if (done()) return true;

@@ -4,6 +4,8 @@
 #include <functional>
 
 #include "core/mote_dev.h"
+#include "platform/cpu_features.h"
+#include "platform/thread_pool.h"
 #include "tests/api/hooked_backend.h"
 #include "tests/api/kit.h"
 
@@ -341,6 +343,33 @@ TEST_CASE("An app's backend is taken once and closed once by each engine that to
     CHECK(hooked.n_closed == 1);
     hooked.n_closed = 0;
   }
+}
+
+TEST_CASE("A number of threads is obeyed, and one that cannot run at once is told to the log", "[api][threads]") {
+  std::vector<std::string> lines;
+  const auto note = [](void* user, const char* line) { static_cast<std::vector<std::string>*>(user)->push_back(line); };
+  const auto open_with = [&](uint32_t threads) {
+    lines.clear();
+    mote_engine_options options = engine_options("cpu", threads);
+    options.log = note;
+    options.log_user = &lines;
+    const Engine engine(options);
+    return mote_engine_threads(engine);
+  };
+  const CpuLimits limits = probe_cpu_limits();
+  const uint32_t cores = limits.quota != 0 && limits.quota < limits.affinity ? limits.quota : limits.affinity;
+  CHECK(open_with(0) == default_threads(limits));
+  CHECK(lines.empty());
+  CHECK(open_with(1) == 1);
+  CHECK(lines.empty());
+  if (cores >= kMaxThreads) return;   // then no number is too many
+  CHECK(open_with(cores) == cores);
+  CHECK(lines.empty());
+  CHECK(open_with(cores + 1) == cores + 1);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] == std::to_string(cores + 1) +
+                        " threads were asked for; the affinity mask and the quota of this process let " +
+                        std::to_string(cores) + " run at once");
 }
 
 TEST_CASE("Session options that cannot be are refused by name and by what is allowed", "[api][arguments]") {

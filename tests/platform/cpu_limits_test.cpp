@@ -85,6 +85,41 @@ TEST_CASE("quotas of version 1 are read from the cpu controller", "[platform][cp
   CHECK(quota(root) == 2);
 }
 
+TEST_CASE("with both versions mounted the tighter quota counts", "[platform][cpu]") {
+  TemporaryFolder root;
+  root.write("proc/self/mountinfo",
+             "30 23 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+             "34 31 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
+  root.write("proc/self/cgroup", "4:cpu:/app\n0::/app\n");
+  root.write("sys/fs/cgroup/cpu/app/cpu.cfs_quota_us", "300000\n");
+  CHECK(quota(root) == 0);   // a quota without its period
+  root.write("sys/fs/cgroup/cpu/app/cpu.cfs_period_us", "100000\n");
+  CHECK(quota(root) == 3);
+  root.write("sys/fs/cgroup/unified/app/cpu.max", "200000 100000\n");
+  CHECK(quota(root) == 2);
+  root.write("sys/fs/cgroup/unified/app/cpu.max", "900000 100000\n");
+  CHECK(quota(root) == 3);
+}
+
+TEST_CASE("fractions are rounded down at every depth, and whole CPUs above them do not help", "[platform][cpu]") {
+  const struct {
+    const char *outer, *middle, *inner;
+    uint32_t expected;
+  } rows[] = {
+      {"400000 100000", "250000 100000", "350000 100000", 2}, {"max 100000", "199999 100000", "max 100000", 1},
+      {"150000 100000", "max 100000", "max 100000", 1},       {"800000 100000", "800000 100000", "10000 100000", 1},
+      {"30000 10000", "broken", "500000 100000", 3},          {"", "", "700000 200000", 3}};
+  for (const auto& row : rows) {
+    TemporaryFolder root;
+    use_version2(root, "/a/b");
+    root.write("sys/fs/cgroup/cpu.max", row.outer);
+    root.write("sys/fs/cgroup/a/cpu.max", row.middle);
+    root.write("sys/fs/cgroup/a/b/cpu.max", row.inner);
+    CAPTURE(row.outer, row.middle, row.inner);
+    CHECK(quota(root) == row.expected);
+  }
+}
+
 TEST_CASE("a group outside what is mounted leaves the mount itself", "[platform][cpu]") {
   TemporaryFolder root;
   use_version1(root, "/other/place", "/docker/abc");
@@ -118,6 +153,25 @@ TEST_CASE("performance cores are those with half the largest capacity", "[platfo
   // Only little ones are allowed: they are the fast ones then.
   CHECK(performance_cores({little, little, big}, first_cpus(2), "0-2\n") == 2);
   CHECK(performance_cores({big, big, little, little}, first_cpus(4), "0,2-3\n") == 1);   // one big core is offline
+}
+
+TEST_CASE("four fast and four slow, one fastest with three and four, hyperthreads, offline: each chooses its threads",
+          "[platform][cpu]") {
+  const Core fast{"1024", nullptr, "x"}, slow{"350", nullptr, nullptr};
+  const Core prime{"1024", nullptr, nullptr}, gold{"870", nullptr, nullptr};
+  const uint32_t four_four = performance_cores({slow, slow, slow, slow, fast, fast, fast, fast}, first_cpus(8), "0-7");
+  CHECK(mote::default_threads({8, 0, four_four}) == 4);
+  const uint32_t one_three_four =
+      performance_cores({slow, slow, slow, slow, gold, gold, gold, prime}, first_cpus(8), "0-7");
+  CHECK(mote::default_threads({8, 0, one_three_four}) == 4);
+  CHECK(mote::default_threads({8, 3, one_three_four}) == 3);   // the quota is tighter
+  // Two fast cores with hyperthreads and four slow ones without: 0 and 1, 2 and 3 share a core.
+  const Core a{nullptr, "5200000", "0-1"}, b{nullptr, "5200000", "2-3"}, e{nullptr, "3800000", nullptr};
+  CHECK(performance_cores({a, a, b, b, e, e, e, e}, first_cpus(8), "0-7") == 2);
+  CHECK(performance_cores({a, a, b, b, e, e, e, e}, first_cpus(8), "0,2-7") == 2);   // a hyperthread is offline
+  CHECK(performance_cores({a, a, b, b, e, e, e, e}, first_cpus(8), "2-7") == 1);     // and now its core
+  // A CPU without any file: the rates of the others say nothing any more.
+  CHECK(performance_cores({a, a, b, b, e, e, e, {nullptr, nullptr, nullptr}}, first_cpus(8), "0-7") == 6);
 }
 
 TEST_CASE("clock rates stand in for capacities", "[platform][cpu]") {

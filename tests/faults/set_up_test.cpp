@@ -1,0 +1,210 @@
+// Everything the library asks the system for fails once, one by one, and then from there on: each time a status with a
+// sentence or an answer with the same bits, and nothing stays behind.
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "core/handles.h"
+#include "tests/faults/scenario.h"
+#include "tests/platform/temporary_folder.h"
+
+namespace mote::test {
+namespace {
+
+// Keeps the process on two processors at most, so that the number of files about processors is that of a small machine.
+class FewProcessors {
+ public:
+  FewProcessors() {
+    cpu_set_t few;
+    CPU_ZERO(&few);
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&few) < 2; ++cpu)
+      if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &few);
+    changed_ = sched_setaffinity(0, sizeof few, &few) == 0;
+  }
+  ~FewProcessors() {
+    if (changed_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  FewProcessors(const FewProcessors&) = delete;
+  FewProcessors& operator=(const FewProcessors&) = delete;
+
+ private:
+  cpu_set_t before_{};
+  bool changed_ = false;
+};
+
+// The model in a file of its own, and behind 16384 other bytes in another one.
+class Files {
+ public:
+  explicit Files(const Bytes& bytes) {
+    const std::string text(bytes.begin(), bytes.end());
+    path = folder_.write("model.gguf", text);
+    descriptor = open(folder_.write("assets", std::string(16384, 'x') + text).c_str(), O_RDONLY);
+  }
+  ~Files() { ::close(descriptor); }
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+  std::string path;
+  int descriptor = -1;
+
+ private:
+  TemporaryFolder folder_;
+};
+
+std::vector<Scenario> scenarios(const Bytes& bytes, const Files& files) {
+  std::vector<Scenario> all(5);
+  for (Scenario& each : all) each.source.struct_bytes = sizeof each.source;
+  for (size_t i : {0u, 1u}) {
+    all[i].source.path = files.path.c_str();
+    all[i].source_words = files.path;
+  }
+  for (size_t i : {2u, 3u}) {
+    all[i].source.use_descriptor = 1;
+    all[i].source.descriptor = files.descriptor;
+    all[i].source.offset_bytes = 16384;
+    all[i].source_words = "file descriptor " + std::to_string(files.descriptor);
+  }
+  all[1].source.load = all[3].source.load = MOTE_LOAD_COPY;
+  all[4].source.data = bytes.data();
+  all[4].source.data_bytes = bytes.size();
+  const char* kNames[] = {"path, mapped", "path, copied", "descriptor, mapped", "descriptor, copied", "bytes"};
+  for (size_t i = 0; i < all.size(); ++i) all[i].name = kNames[i];
+  return all;
+}
+
+struct Sweep {
+  uint64_t n_calls = 0, n_refused = 0, n_tolerated = 0;
+  uint64_t seen[static_cast<size_t>(SystemCall::count)] = {};
+};
+
+// The n-th call fails, for n = 1, 2, ... until a life in which it never comes.
+Sweep sweep(const Scenario& scenario, bool from_then_on) {
+  Sweep result;
+  set_faults({});
+  const Told quiet = live(scenario);
+  CHECK(quiet.problems == "");
+  CHECK(quiet.n_refused == 0);
+  for (size_t i = 0; i < std::size(result.seen); ++i) result.seen[i] = calls_seen(static_cast<SystemCall>(i));
+  const int threads = process_threads(), descriptors = process_descriptors();
+  SystemCall kind = SystemCall::open;
+  for (uint64_t n = 1;; ++n) {
+    Faults faults;
+    faults.at = n;
+    faults.from_then_on = from_then_on;
+    set_faults(faults);
+    const Told told = live(scenario);
+    const bool came = fault_came(&kind) || told.n_refused != 0;
+    CAPTURE(scenario.name, from_then_on, n, told.first_sentence);
+    if (!told.problems.empty()) FAIL_CHECK(told.problems);
+    if (!(told.life == quiet.life)) FAIL_CHECK("the answers are other ones");
+    if (!threads_go_down_to(threads)) FAIL_CHECK("threads are left");
+    if (process_descriptors() != descriptors) FAIL_CHECK("descriptors are left");
+    if (!came) break;
+    ++result.n_calls;
+    ++(told.n_refused != 0 ? result.n_refused : result.n_tolerated);
+    if (n > 20'000) {
+      FAIL_CHECK("it does not come to an end");
+      break;
+    }
+  }
+  set_faults({});
+  CHECK(given_back_wrongly() == "");
+  return result;
+}
+
+TEST_CASE("Each call to the system may fail once, or from then on: a status, nothing left, and the same bits after",
+          "[faults][threads]") {
+  const FewProcessors few;
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  const Files files(bytes);
+  const bool from_then_on = GENERATE(false, true);
+  for (const Scenario& scenario : scenarios(bytes, files)) {
+    const Sweep result = sweep(scenario, from_then_on);
+    CAPTURE(scenario.name, from_then_on);
+    const auto seen = [&](SystemCall call) { return result.seen[static_cast<size_t>(call)]; };
+    // Threads, their attributes, engine, model, session and their scratch: none of these is to be had for nothing.
+    CHECK(seen(SystemCall::start_thread) == 2);
+    CHECK(seen(SystemCall::thread_attributes) == 1);
+    CHECK(seen(SystemCall::stack_size) == 1);
+    CHECK(seen(SystemCall::map) >= 7);
+    CHECK(seen(SystemCall::map) == seen(SystemCall::unmap));
+    CHECK(seen(SystemCall::open) > 0);
+    CHECK(seen(SystemCall::read) > 0);
+    CHECK((seen(SystemCall::read_at) > 0) == (scenario.source.load == MOTE_LOAD_COPY));
+    CHECK((seen(SystemCall::file_size) > 0) == (scenario.source.data == nullptr));
+    CHECK((seen(SystemCall::page_size) > 0) == (scenario.source.data == nullptr));
+    CHECK(result.n_refused >= 11);
+    CHECK(result.n_tolerated > 0);   // groups and topology that cannot be read, closes
+  }
+}
+
+TEST_CASE("An engine with the default number of threads opens whatever cannot be read about the machine",
+          "[faults][threads]") {
+  const FewProcessors few;
+  const int threads = process_threads();
+  const mote_engine_options options = engine_options("auto", 0);
+  uint64_t n_tolerated = 0;
+  for (uint64_t n = 1;; ++n) {
+    Faults faults;
+    faults.at = n;
+    set_faults(faults);
+    mote_engine* engine = nullptr;
+    mote_error error{-1, "untouched"};
+    mote_status status;
+    {
+      const Watch watch;
+      status = mote_engine_open(&options, {}, &engine, &error);
+      if (engine != nullptr && mote_engine_threads(engine) == 0) status = MOTE_WRONG_STATE;
+      mote_engine_close(engine, nullptr);
+    }
+    SystemCall kind = SystemCall::open;
+    const bool came = fault_came(&kind);
+    CAPTURE(n, system_call_name(kind), error.message);
+    const bool must = came && (kind == SystemCall::map || kind == SystemCall::start_thread ||
+                               kind == SystemCall::thread_attributes || kind == SystemCall::stack_size);
+    CHECK(status == (must ? MOTE_OUT_OF_MEMORY : MOTE_OK));
+    CHECK(not_given_back() == "");
+    CHECK(threads_go_down_to(threads));
+    if (!came) break;
+    if (!must) ++n_tolerated;
+    REQUIRE(n < 20'000);
+  }
+  set_faults({});
+  CHECK(n_tolerated > 5);
+  CHECK(given_back_wrongly() == "");
+}
+
+TEST_CASE("A second quote at the same time that gets no memory is told so, and the next one is served", "[faults]") {
+  const Engine engine("cpu");
+  const Model model(engine, toy_llama());
+  const mote_session_options options = session_options(64, 16);
+  const uint64_t alone = quote_session(model, options).total_bytes;
+  static_cast<mote_model*>(model)->quoting.store(1);   // as if another thread were quoting
+  mote_quote quote{};
+  quote.struct_bytes = sizeof quote;
+  Faults faults;
+  faults.at = 1;
+  set_faults(faults);
+  const Outcome refused = outcome([&](mote_error* error) {
+    const Watch watch;
+    return mote_session_quote(model, &options, &quote, error);
+  });
+  CHECK(refused.status == MOTE_BUSY);
+  CHECK(contains(refused.sentence, "no memory for two"));
+  set_faults({});
+  const Outcome served = outcome([&](mote_error* error) {
+    const Watch watch;
+    return mote_session_quote(model, &options, &quote, error);
+  });
+  CHECK(served.status == MOTE_OK);
+  CHECK(quote.total_bytes == alone);
+  CHECK(not_given_back() == "");
+  static_cast<mote_model*>(model)->quoting.store(0);
+  CHECK(quote_session(model, options).total_bytes == alone);
+}
+
+}   // namespace
+}   // namespace mote::test
