@@ -106,7 +106,7 @@ TEST_CASE("Readings of the clock may fail, one by one or all of them, and no bit
   CHECK(quiet.problems == "");
   std::vector<ClockFaults> all;
   for (uint64_t n = 1; n <= 60; ++n) all.push_back({n, 0, 0});
-  for (const uint64_t every : {1, 2, 3, 7}) all.push_back({0, every, 0});
+  for (const uint64_t every : {uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{7}}) all.push_back({0, every, 0});
   all.push_back({0, 0, 1'000'000'000});   // a second passes from one reading to the next
   for (const ClockFaults& faults : all) {
     set_clock_faults(faults);
