@@ -91,6 +91,8 @@ Bytes forged(Cursor input, const Bench& bench) {
     const Input with = input.take(count);
     for (size_t i = 0; i < with.size() && place + i < snapshot.size(); ++i) snapshot[place + i] = with[i];
   }
+  const uint64_t total_bytes = snapshot.size() + kChecksumBytes;
+  if (snapshot.size() >= kTotalBytesEnd) store_le(snapshot.data() + kTotalBytesEnd - sizeof total_bytes, total_bytes);
   const Sha256Digest digest = sha256(std::string_view(reinterpret_cast<const char*>(snapshot.data()), snapshot.size()));
   snapshot.insert(snapshot.end(), digest.begin(), digest.end());
   return snapshot;
