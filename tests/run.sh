@@ -79,7 +79,7 @@ fi
 build dev address,undefined dev
 build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
-thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;faults;memory;platform;support'
+thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
 emulated_folders='-DMOTE_TEST_FOLDERS=base;format;gguf;reach;support'
 emulated_spec='-DMOTE_TEST_SPEC=~[real]~[large]~[long]'
 first_cc=$CC first_cxx=$CXX
