@@ -1,6 +1,6 @@
 """How many bytes of the static program hello_static are mote's, and whether they stay within the budget.
 
-  size.py ROOT OBJECTS PROGRAM STRIP
+  size.py ROOT OBJECTS PROGRAM
 
 Reads the link map beside PROGRAM (PROGRAM.map): every section that was linked in, with the object it came from.
 OBJECTS lists the library's objects, one a line; their folders below ROOT are the rows of the table.
@@ -8,11 +8,9 @@ OBJECTS lists the library's objects, one a line; their folders below ROOT are th
 import collections
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
-TOTAL_BUDGET = 1048576   # bytes of the stripped program
+TOTAL_BUDGET = 1048576   # bytes of the program, without symbols
 MOTE_BUDGET = 256000     # of them mote's own
 
 
@@ -41,7 +39,7 @@ def folders_by_member(root, objects_path):
 
 
 def main():
-    root, objects_path, program, strip = sys.argv[1:]
+    root, objects_path, program = sys.argv[1:]
     folders = folders_by_member(root, objects_path)
     rows = collections.Counter()
     for size, archive, member in linked_sections(program + ".map"):
@@ -54,10 +52,7 @@ def main():
         else:
             rows["hello.c and start-up code"] += size
     own = sum(size for row, size in rows.items() if not row.startswith(("the C library", "hello.c")))
-    with tempfile.TemporaryDirectory() as folder:
-        stripped = os.path.join(folder, "stripped")
-        subprocess.run([strip, "-o", stripped, program], check=True)
-        total = os.path.getsize(stripped)
+    total = os.path.getsize(program)   # linked without symbols
 
     print("| part | bytes |\n| --- | ---: |")
     for row, size in rows.most_common():
