@@ -195,7 +195,7 @@ uint32_t Sampler::candidates(std::span<Candidate> out) const {
   for (uint32_t i = 0; i < count_; ++i) {
     const double d = distance(i);
     const bool chosen = d < last.key || (d == last.key && equal++ <= last.rank);
-    if (chosen && written < wanted) out[written++] = {static_cast<int32_t>(i), d};   // index and distance for now
+    if (chosen && written < wanted) out[written++] = {static_cast<int32_t>(i), d};   // a distance until sorted
   }
   const auto nearest = out.first(written);
   std::sort(nearest.begin(), nearest.end(), [](const Candidate& a, const Candidate& b) {
