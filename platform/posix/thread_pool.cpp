@@ -58,8 +58,8 @@ class ThreadPool {
  public:
   ThreadPool(const ThreadPoolOptions& options, uint32_t cores, Lane* lanes)
       : lanes_(lanes), count_(options.threads), process_(getpid()) {
-    // The calling thread is one of those awake.
-    awake_wanted_ = cores >= count_ ? count_ - 1 : cores > 1 ? cores - 1 : 1;
+    // The calling thread is one of those awake; on one core it is the only one, but for roll calls.
+    awake_wanted_ = (cores < count_ ? cores : count_) - 1;
     crowded_ = cores < count_;
     spin_nanoseconds_ = cores == 1 && crowded_ ? 0 : options.spin_nanoseconds;
     for (uint32_t i = 0; i < count_; ++i) {
