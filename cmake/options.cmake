@@ -19,9 +19,10 @@ endif()
 add_library(mote_common_flags INTERFACE)
 target_compile_features(mote_common_flags INTERFACE cxx_std_20)
 # A project around this one may have any flags of its own, -Ofast too: ours come after them. Results are defined bit by
-# bit, so arithmetic must be what is written.
+# bit, so arithmetic must be what is written; lanes write side by side, so a store must not touch its neighbours.
 target_compile_options(mote_common_flags INTERFACE -fno-fast-math -ffp-contract=off
-  $<$<C_COMPILER_ID:GNU>:-fno-single-precision-constant> -Wall -Wextra -Wpedantic -Wshadow ${mote_conversions}
+  $<$<C_COMPILER_ID:GNU>:-fno-single-precision-constant> $<$<C_COMPILER_ID:GNU>:-fno-allow-store-data-races>
+  -Wall -Wextra -Wpedantic -Wshadow ${mote_conversions}
   $<$<BOOL:${MOTE_WARNINGS_AS_ERRORS}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^arm")
   target_compile_options(mote_common_flags INTERFACE -Wno-psabi)   # notes on what gcc 6 did
