@@ -3,6 +3,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -259,10 +260,11 @@ class Hostile(Case):
         target = self.write("rows.npy", b"before")
         os.chmod(target, 0o666)
         os.chmod(self.folder, 0o755)
-        command = [PROGRAM, "logits", "-m", MODEL, "--tokens", "1", "-o", target]
+        program, model = (shutil.copy(path, self.folder) for path in (PROGRAM, MODEL))   # from where nobody may look
+        os.chmod(program, 0o755)
+        os.chmod(model, 0o644)
+        command = [program, "logits", "-m", model, "--tokens", "1", "-o", target]
         done = subprocess.run(command, capture_output=True, check=False, user=65534, group=65534, extra_groups=[])
-        if done.returncode == 3:
-            self.skipTest("the model is not readable for others")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(b"cannot be replaced, since its folder cannot be written", done.stderr)
         with open(target, "rb") as file:
