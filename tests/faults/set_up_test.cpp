@@ -8,6 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "core/handles.h"
+#include "examples/skeleton_backend/skeleton_backend.h"
 #include "tests/faults/scenario.h"
 #include "tests/platform/temporary_folder.h"
 
@@ -175,6 +176,50 @@ TEST_CASE("An engine with the default number of threads opens whatever cannot be
   }
   set_faults({});
   CHECK(n_tolerated > 5);
+  CHECK(given_back_wrongly() == "");
+}
+
+// The memory is the platform's by then.
+TEST_CASE("A model or session that its backend or its sampler refuses leaves nothing behind", "[faults]") {
+  set_faults({});
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  const mote_source source = source_of(bytes);
+  for (const skeleton::FailAt stage : {skeleton::FailAt::compile, skeleton::FailAt::open}) {
+    skeleton::Backend backend(stage);
+    void* const extra[] = {static_cast<Backend*>(&backend)};
+    mote_engine_options options = engine_options("skeleton,cpu");
+    options.extra_backends = extra;
+    options.n_extra_backends = 1;
+    const Engine engine(options);
+    mote_model* model = nullptr;
+    mote_session* session = nullptr;
+    const Outcome refused = outcome([&](mote_error* error) {
+      const Watch watch;
+      const mote_status opened = mote_model_open(engine, &source, nullptr, {}, &model, error);
+      return opened != MOTE_OK ? opened : mote_session_open(model, nullptr, {}, &session, error);
+    });
+    CHECK(refused.status == MOTE_BACKEND_FAILED);
+    CHECK((model == nullptr) == (stage == skeleton::FailAt::compile));
+    CHECK(session == nullptr);
+    CHECK(not_given_back() == (model == nullptr ? "" : "1 mappings"));
+    const Watch watch;
+    CHECK(mote_model_close(model, nullptr) == MOTE_OK);   // counts no session
+  }
+  CHECK(not_given_back() == "");
+  const Engine engine("cpu");
+  const Model model(engine, bytes);
+  const mote_sampler cold = {MOTE_SAMPLER_TEMPERATURE, 0, -1.0, 0};
+  mote_session_options options = session_options(64, 16);
+  options.samplers = &cold;
+  options.n_samplers = 1;
+  mote_session* session = nullptr;
+  const Outcome refused = outcome([&](mote_error* error) {
+    const Watch watch;
+    return mote_session_open(model, &options, {}, &session, error);
+  });
+  CHECK(refused.status == MOTE_INVALID_ARGUMENT);
+  CHECK(session == nullptr);
+  CHECK(not_given_back() == "");
   CHECK(given_back_wrongly() == "");
 }
 
