@@ -179,15 +179,38 @@ TEST_CASE("An engine with the default number of threads opens whatever cannot be
   CHECK(given_back_wrongly() == "");
 }
 
-// The memory is the platform's by then.
-TEST_CASE("A model or session that its backend or its sampler refuses leaves nothing behind", "[faults]") {
+// Agrees to everything while it is measured, and refuses when it is meant: the memory is there by then.
+class LateRefusal final : public Backend {
+ public:
+  explicit LateRefusal(skeleton::FailAt stage) : stage_(stage) {}
+  const char* name() const override { return "late"; }
+  bool uses_host_values() const override { return true; }
+  bool supports(const Step& step, const Plan& plan) const override { return inner_.supports(step, plan); }
+  Result<Program*> compile(const PlanPart& part, Arena& arena, Footprint* footprint) override {
+    if (stage_ == skeleton::FailAt::compile && !arena.measuring())
+      return Status::error(Code::backend_failed, "late was told to fail when it compiles");
+    return inner_.compile(part, arena, footprint);
+  }
+  Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape, const ValueMemory& values,
+                         Arena& arena, Footprint* footprint) override {
+    if (stage_ == skeleton::FailAt::open && !arena.measuring())
+      return Status::error(Code::backend_failed, "late was told to fail when it opens a session");
+    return inner_.open(part, program, shape, values, arena, footprint);
+  }
+
+ private:
+  skeleton::FailAt stage_;
+  skeleton::Backend inner_;
+};
+
+TEST_CASE("A model or session that its backend refuses when there is memory for it leaves nothing behind", "[faults]") {
   set_faults({});
   const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
   const mote_source source = source_of(bytes);
   for (const skeleton::FailAt stage : {skeleton::FailAt::compile, skeleton::FailAt::open}) {
-    skeleton::Backend backend(stage);
+    LateRefusal backend(stage);
     void* const extra[] = {static_cast<Backend*>(&backend)};
-    mote_engine_options options = engine_options("skeleton,cpu");
+    mote_engine_options options = engine_options("late,cpu");
     options.extra_backends = extra;
     options.n_extra_backends = 1;
     const Engine engine(options);
@@ -199,26 +222,13 @@ TEST_CASE("A model or session that its backend or its sampler refuses leaves not
       return opened != MOTE_OK ? opened : mote_session_open(model, nullptr, {}, &session, error);
     });
     CHECK(refused.status == MOTE_BACKEND_FAILED);
+    CHECK(contains(refused.sentence, "late was told to fail"));
     CHECK((model == nullptr) == (stage == skeleton::FailAt::compile));
     CHECK(session == nullptr);
     CHECK(not_given_back() == (model == nullptr ? "" : "1 mappings"));
     const Watch watch;
     CHECK(mote_model_close(model, nullptr) == MOTE_OK);   // counts no session
   }
-  CHECK(not_given_back() == "");
-  const Engine engine("cpu");
-  const Model model(engine, bytes);
-  const mote_sampler cold = {MOTE_SAMPLER_TEMPERATURE, 0, -1.0, 0};
-  mote_session_options options = session_options(64, 16);
-  options.samplers = &cold;
-  options.n_samplers = 1;
-  mote_session* session = nullptr;
-  const Outcome refused = outcome([&](mote_error* error) {
-    const Watch watch;
-    return mote_session_open(model, &options, {}, &session, error);
-  });
-  CHECK(refused.status == MOTE_INVALID_ARGUMENT);
-  CHECK(session == nullptr);
   CHECK(not_given_back() == "");
   CHECK(given_back_wrongly() == "");
 }
