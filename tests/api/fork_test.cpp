@@ -8,17 +8,10 @@
 #include <thread>
 
 #include "tests/api/kit.h"
+#include "tests/support/sanitized.h"
 
 namespace mote::test {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // Exit code of body() in a forked process; 124 if it hangs, 125 if it throws.
 template <class Body>

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/api/scripted_model.h"
+#include "tests/api/snapshots.h"
 
 namespace mote::test {
 namespace {
@@ -107,6 +108,45 @@ TEST_CASE("Penalties see the kept tokens only", "[api][sampling]") {
     CAPTURE(i, before);
     REQUIRE(next(session) == expected);
   }
+}
+
+TEST_CASE("A request with penalties gives the same tokens cold, behind a shared beginning and after a restore",
+          "[api][sampling]") {
+  const Engine engine("cpu");
+  const Model model(engine, toy_llama());
+  constexpr mote_sampler kPenalties[] = {{MOTE_SAMPLER_REPETITION_PENALTY, 12, 1.5, 0},
+                                         {MOTE_SAMPLER_FREQUENCY_PRESENCE, 0, 0.5, 1.0},
+                                         {MOTE_SAMPLER_NO_REPEAT_NGRAM, 2, 0, 0},
+                                         {MOTE_SAMPLER_TEMPERATURE, 0, 0.7, 0}};
+  mote_session_options options = warm(5);
+  options.samplers = kPenalties;
+  options.n_samplers = std::size(kPenalties);
+  const Tokens request = some_tokens(30, 300);
+  const auto ask = [&](mote_session* session, const Tokens& tokens, size_t* reused) {
+    REQUIRE(mote_prompt(session, tokens.data(), tokens.size(), reused, nullptr, nullptr) == MOTE_OK);
+  };
+  size_t reused = 99;
+  const Session cold(model, options), behind(model, options), restored(model, options), without(model, warm(5));
+  ask(cold, request, &reused);
+  CHECK(reused == 0);
+  const Bytes snapshot = take_snapshot(cold);
+  const Tokens expected = generate(cold, 40);
+
+  Tokens other(request.begin(), request.begin() + 17);
+  other.insert(other.end(), {7, 7, 7, 8});
+  ask(behind, other, &reused);
+  generate(behind, 20);
+  ask(behind, request, &reused);
+  CHECK(reused >= 16);
+  CHECK(generate(behind, 40) == expected);
+
+  ask(restored, other, &reused);
+  generate(restored, 20);
+  restore(restored, snapshot);
+  CHECK(generate(restored, 40) == expected);
+
+  ask(without, request, &reused);
+  CHECK(generate(without, 40) != expected);   // the penalties do something
 }
 
 TEST_CASE("New settings count from the next token on", "[api][sampling]") {

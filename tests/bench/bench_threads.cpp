@@ -3,6 +3,8 @@
 // does not judge, but that the logits are the same bits is checked.
 //
 //   bench_threads [MODEL] [-n TOKENS] [-r ROUNDS]      without a model: a toy of 20 layers that is made here
+//
+// On a machine that does other things, many short rounds (-n 4 -r 200) say more than a few long ones.
 #include <sched.h>
 
 #include <algorithm>
@@ -18,6 +20,8 @@
 
 namespace mote::test {
 namespace {
+
+constexpr uint32_t kPromptRows = 16;
 
 struct Measured {
   double decode_ms = 1e300, prompt_ms = 1e300;   // per token, the best round
@@ -47,10 +51,10 @@ class Contender {
   void round(uint32_t n_tokens) {
     mote_error error{};
     must(mote_rewind(session_, 0, &error), error);
-    const Tokens prompt = some_tokens(65, 300);
+    const Tokens prompt = some_tokens(kPromptRows + 1, 300);
     auto start = std::chrono::steady_clock::now();
     feed(session_, prompt);
-    best_.prompt_ms = std::min(best_.prompt_ms, milliseconds_since(start) / 64);
+    best_.prompt_ms = std::min(best_.prompt_ms, milliseconds_since(start) / kPromptRows);
     step(session_);
     start = std::chrono::steady_clock::now();
     for (uint32_t i = 0; i < n_tokens; ++i) next(session_);
@@ -82,6 +86,7 @@ bool compare(const mote_source& source, const std::vector<uint32_t>& threads, ui
                 best.decode_ms / first.decode_ms, best.prompt_ms, best.prompt_ms / first.prompt_ms);
     same = same && bit_difference(best.logits, first.logits).empty();
   }
+  std::fflush(stdout);
   return same;
 }
 
@@ -92,7 +97,7 @@ void heading(const char* what) {
 int run(int count, char** words) {
   mote_source source{};
   source.struct_bytes = sizeof source;
-  uint32_t n_tokens = 32, rounds = 5;
+  uint32_t n_tokens = 8, rounds = 20;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     if ((word == "-n" || word == "-r") && i + 1 < count)

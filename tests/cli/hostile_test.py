@@ -11,8 +11,9 @@ import unittest
 
 from program import MODEL, PROGRAM, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, string_value, strict_json
 
-FOUL = "name\x1b[2Jwith\x07\x7f\x9b31m\u202eevil\u2066\u200f\ufeff\u2028"   # what would steer a terminal
-HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff]")
+# What would steer a terminal, a character of each kind.
+FOUL = "name\x1b[2Jwith\x07\x7f\x9b31m\u202eevil\u2066\u200f\ufeff\u2028\u061c\ufffa\U000e0041"
+HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
 
 
 class Numbers(Case):
@@ -141,7 +142,7 @@ class Hostile(Case):
                 if "--json" in arguments:
                     self.assertEqual(strict_json(out)["metadata"]["foul." + FOUL], "x")
                 else:
-                    self.assertIn(rb"\u{1b}[2Jwith\u{7}\u{7f}\u{9b}31m\u{202e}evil\u{2066}\u{200f}\u{feff}\u{2028}", out)
+                    self.assertIn(rb"\u{1b}[2Jwith\u{7}\u{7f}\u{9b}31m\u{202e}evil\u{2066}\u{200f}\u{feff}\u{2028}\u{61c}\u{fffa}\u{e0041}", out)
             if architecture != b"llama":
                 for arguments in (["run", *SHORT], ["bench"], ["run", *SHORT, "--json"]):
                     out, notes = mote(arguments[0], "-m", path, *arguments[1:], expect=3)

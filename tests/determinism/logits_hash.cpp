@@ -12,22 +12,11 @@
 
 #include "core/mote_dev.h"
 #include "tests/api/kit.h"
+#include "tests/support/hash.h"
 
 using namespace mote::test;
 
 namespace {
-
-class Hash {   // FNV-1a
- public:
-  void add(const void* data, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) value_ = (value_ ^ static_cast<const uint8_t*>(data)[i]) * 0x100000001B3u;
-  }
-  void add(const std::vector<float>& values) { add(values.data(), values.size() * sizeof(float)); }
-  void print(const char* what) const { std::printf("%s %016llx\n", what, static_cast<unsigned long long>(value_)); }
-
- private:
-  uint64_t value_ = 0xCBF29CE484222325u;
-};
 
 int32_t add_rows(void* hash, size_t, size_t rows, const float* logits, size_t n_vocab) {
   static_cast<Hash*>(hash)->add(logits, rows * n_vocab * sizeof(float));

@@ -8,6 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "core/handles.h"
+#include "examples/skeleton_backend/skeleton_backend.h"
 #include "tests/faults/scenario.h"
 #include "tests/platform/temporary_folder.h"
 
@@ -175,6 +176,60 @@ TEST_CASE("An engine with the default number of threads opens whatever cannot be
   }
   set_faults({});
   CHECK(n_tolerated > 5);
+  CHECK(given_back_wrongly() == "");
+}
+
+// Agrees to everything while it is measured, and refuses when it is meant: the memory is there by then.
+class LateRefusal final : public Backend {
+ public:
+  explicit LateRefusal(skeleton::FailAt stage) : stage_(stage) {}
+  const char* name() const override { return "late"; }
+  bool uses_host_values() const override { return true; }
+  bool supports(const Step& step, const Plan& plan) const override { return inner_.supports(step, plan); }
+  Result<Program*> compile(const PlanPart& part, Arena& arena, Footprint* footprint) override {
+    if (stage_ == skeleton::FailAt::compile && !arena.measuring())
+      return Status::error(Code::backend_failed, "late was told to fail when it compiles");
+    return inner_.compile(part, arena, footprint);
+  }
+  Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape, const ValueMemory& values,
+                         Arena& arena, Footprint* footprint) override {
+    if (stage_ == skeleton::FailAt::open && !arena.measuring())
+      return Status::error(Code::backend_failed, "late was told to fail when it opens a session");
+    return inner_.open(part, program, shape, values, arena, footprint);
+  }
+
+ private:
+  skeleton::FailAt stage_;
+  skeleton::Backend inner_;
+};
+
+TEST_CASE("A model or session that its backend refuses when there is memory for it leaves nothing behind", "[faults]") {
+  set_faults({});
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  const mote_source source = source_of(bytes);
+  for (const skeleton::FailAt stage : {skeleton::FailAt::compile, skeleton::FailAt::open}) {
+    LateRefusal backend(stage);
+    void* const extra[] = {static_cast<Backend*>(&backend)};
+    mote_engine_options options = engine_options("late,cpu");
+    options.extra_backends = extra;
+    options.n_extra_backends = 1;
+    const Engine engine(options);
+    mote_model* model = nullptr;
+    mote_session* session = nullptr;
+    const Outcome refused = outcome([&](mote_error* error) {
+      const Watch watch;
+      const mote_status opened = mote_model_open(engine, &source, nullptr, {}, &model, error);
+      return opened != MOTE_OK ? opened : mote_session_open(model, nullptr, {}, &session, error);
+    });
+    CHECK(refused.status == MOTE_BACKEND_FAILED);
+    CHECK(contains(refused.sentence, "late was told to fail"));
+    CHECK((model == nullptr) == (stage == skeleton::FailAt::compile));
+    CHECK(session == nullptr);
+    CHECK(not_given_back() == (model == nullptr ? "" : "1 mappings"));
+    const Watch watch;
+    CHECK(mote_model_close(model, nullptr) == MOTE_OK);   // counts no session
+  }
+  CHECK(not_given_back() == "");
   CHECK(given_back_wrongly() == "");
 }
 

@@ -5,17 +5,10 @@
 
 #include "tests/faults/scenario.h"
 #include "tests/platform/temporary_folder.h"
+#include "tests/support/sanitized.h"
 
 namespace mote::test {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 struct Process {
   int threads = 0, descriptors = 0;

@@ -4,12 +4,12 @@
 
 Object files rather than the archive, because their paths say which part they belong to; the archive is made of them.
 """
-import os
 import platform
 import re
 import subprocess
 import sys
 
+import objects
 import tree
 
 MATH = """exp exp2 exp10 expm1 log log2 log10 log1p pow sin cos tan sincos asin acos atan atan2 sinh cosh tanh asinh acosh
@@ -30,11 +30,13 @@ UNDEFINED = [
     ("printing", EVERYWHERE, "(__)?v?[fd]?printf(_chk)?|puts|fputs|putchar|fputc|fwrite|perror|syslog|_ZNSo.*|_ZSt4cout|_ZSt4cerr",
      "the library never prints"),
     ("libc's formatting", PORTABLE, "(__)?v?sn?printf(_chk)?|strto.*|ato[fil].*", "it depends on the locale"),
+    ("signal handlers", EVERYWHERE, "signal|bsd_signal|sysv_signal|sigaction|sigset|sigignore|siginterrupt|sigaltstack",
+     "signals are the host's"),
     ("heap", PORTABLE, "malloc|calloc|realloc|reallocarray|free|aligned_alloc|memalign|posix_memalign|strn?dup"
      "|_Zn[wa].*|_Zd[la].*|mmap(64)?|munmap|brk|sbrk", "memory comes from an Arena"),
     ("static objects", EVERYWHERE, "__cxa_atexit|atexit|__cxa_guard_.*|__dso_handle", "nothing runs before main or after it"),
     ("the operating system", PORTABLE, "pthread_.*|open(64)?|openat(64)?|read|write|close|ioctl|getenv|secure_getenv|time|clock"
-     "|clock_gettime|gettimeofday|rand|srand|random|localtime.*|setlocale|signal|sigaction|dlopen|dlsym|sched_.*|syscall|fork|fopen(64)?",
+     "|clock_gettime|gettimeofday|rand|srand|random|localtime.*|setlocale|dlopen|dlsym|sched_.*|syscall|fork|fopen(64)?",
      "core and backends reach it through platform/"),
 ]
 # Sections that may not be there: name, parts it holds for, why.
@@ -45,35 +47,21 @@ SECTIONS = [
 ]
 
 
-# Sources compiled for more than the baseline: the linker could pick their copy of a shared function for everybody.
-NEWER_PROCESSOR = r".*_(avx2|avx512\w*|f16c|neon|dotprod|i8mm|sve)\.cpp\.o(bj)?"
-
-
 def run(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def part_of(path):
-    match = re.search(r"mote\.dir/((core|backends|platform)/.*)", os.path.normpath(path).replace("\\", "/"))
-    return match.group(1) if match else None
-
-
 def main():
     object_list, nm, readelf = sys.argv[1:4]
-    with open(object_list, encoding="utf-8") as file:
-        objects = [line.strip() for line in file if line.strip()]
-    findings, checked, newer = [], 0, 0
-    for path in objects:
-        part = part_of(path)
-        if part is None:
-            findings.append(f"{path}: belongs to no part that this check knows")
-            continue
+    findings, checked, newer, has_cpu = [], 0, 0, False
+    for path, part in objects.parts(object_list, findings):
         checked += 1
+        has_cpu |= "/cpu/" in part
         for line in run(nm, "--undefined-only", "--format=posix", path).splitlines():
             symbol = line.split()[0].split("@")[0]
             findings.extend(f"{part}: asks for {symbol} ({name}: {why})" for name, parts, pattern, why in UNDEFINED
                             if part.startswith(tuple(parts)) and re.fullmatch(pattern, symbol))
-        if re.fullmatch(NEWER_PROCESSOR, part):
+        if re.fullmatch(objects.NEWER_PROCESSOR, part):
             newer += 1
             for line in run(nm, "--defined-only", "--format=posix", path).splitlines():
                 symbol, kind = line.split()[:2]
@@ -84,7 +72,7 @@ def main():
                                         run(readelf, "--sections", "--wide", path), flags=re.MULTILINE):
             findings.extend(f"{part}: section {section} of {int(size, 16)} bytes ({why})" for pattern, parts, why in SECTIONS
                             if int(size, 16) and part.startswith(tuple(parts)) and re.fullmatch(pattern, section))
-    if platform.machine() in ("x86_64", "AMD64") and newer == 0 and any("/cpu/" in path for path in objects):
+    if platform.machine() in ("x86_64", "AMD64") and newer == 0 and has_cpu:
         findings.append("no object for a newer processor was found")
     tree.end(findings, checked)
 

@@ -3,26 +3,21 @@
 #include <atomic>
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MOTE_SANITIZER_HEAP 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MOTE_SANITIZER_HEAP 1
-#endif
-#endif
+#include "tests/support/sanitized.h"
 
 namespace {
 
 std::atomic<bool> counting{false};
+thread_local bool counting_here = false;
 std::atomic<uint64_t> calls{0};
 
 void count() {
-  if (counting.load(std::memory_order_relaxed)) calls.fetch_add(1, std::memory_order_relaxed);
+  if (counting.load(std::memory_order_relaxed) || counting_here) calls.fetch_add(1, std::memory_order_relaxed);
 }
 
 }   // namespace
 
-#ifdef MOTE_SANITIZER_HEAP
+#if MOTE_TEST_SANITIZED
 
 // Declared here: not every gcc brings the sanitizers' headers.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
@@ -63,13 +58,15 @@ void free(void* at) {
 
 namespace mote::test {
 
-void start_counting() {
+void start_counting(Counted threads) {
   calls.store(0);
-  counting.store(true);
+  counting.store(threads == Counted::all_threads);
+  counting_here = threads == Counted::this_thread;
 }
 
 uint64_t stop_counting() {
   counting.store(false);
+  counting_here = false;
   return calls.load();
 }
 

@@ -9,6 +9,7 @@
 
 #include "tests/api/kit.h"
 #include "tests/platform/temporary_folder.h"
+#include "tests/support/sanitized.h"
 
 namespace mote::test {
 namespace {
@@ -89,9 +90,7 @@ void check_resident(const Bytes& bytes, uint64_t offset, const char* backend) {
 }
 
 TEST_CASE("Mapped weights of every format take no anonymous memory, and a second model none again", "[memory][quote]") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  SKIP("a sanitizer has anonymous memory of its own");
-#endif
+  if (kSanitized) SKIP("a sanitizer has anonymous memory of its own");
   const char* backend = GENERATE("cpu", "reference");
   for (size_t i = 0; i < format_table().size(); ++i) {
     const FormatInfo& format = format_table()[i];

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tests/memory/shapes.h"
+#include "tests/support/sanitized.h"
 
 namespace mote::test {
 namespace {
@@ -119,7 +120,7 @@ TEST_CASE("Every public call fits in 64 KiB of stack", "[memory][stack]") {
   const size_t used = deepest_stack(calls, call_all);
   CHECK(calls.status == MOTE_OK);
   CAPTURE(used);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+#if MOTE_TEST_SANITIZED || defined(__clang__)
   CHECK(used < kStackBytes);   // a sanitizer's frames are several times as large
 #else
   CHECK(used <= kLimitBytes);

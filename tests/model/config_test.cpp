@@ -254,7 +254,8 @@ TEST_CASE("A tensor that the architecture does not use is refused by name", "[mo
   std::vector<Wrong> table;
   for (const std::string name :
        {"blk.0.attn_q_norm.weight", "blk.1.attn_norm.bias", "blk.0.ffn_gate_inp.weight", "output.bias",
-        "blk.2.attn_norm.weight", "blk.0.attn_q.weight2", "attn_rot_embd.weight", "blk.0.x.attn_rot_embd"})
+        "blk.2.attn_norm.weight", "blk.0.attn_q.weight2", "attn_rot_embd.weight", "blk.0.x.attn_rot_embd",
+        "enc.0.attn_rot_embd.weight", "blk.0_attn_rot_embd"})
     table.push_back({name, with(name), {"tensor " + name + " is not used by llama"}, MOTE_UNSUPPORTED});
   table.push_back({"the first in the file",
                    [=](GgufBuilder& f) { with("z")(f), with("a")(f); },

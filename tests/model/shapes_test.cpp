@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <cstring>
 
 #include "tests/api/kit.h"
 #include "tests/support/toy_weights.h"
@@ -179,6 +180,89 @@ TEST_CASE("A model at an odd address gives the same bits", "[model][shapes]") {
       CHECK(bit_difference(logits, expected) == "");
     }
     mote_model_close(model, nullptr);
+  }
+}
+
+TEST_CASE("The alignment of a file and what fills its gaps change no bit", "[model][shapes]") {
+  for (const char* backend : {"cpu", "reference"}) {
+    const GgufBuilder plain = toy_llama({.matrices = Format::q8_0});
+    const std::vector<float> expected = logits_on(backend, plain, 320);
+    for (const uint64_t alignment : {uint64_t{8}, uint64_t{32}, uint64_t{64}, uint64_t{4096}}) {
+      GgufBuilder file = plain;
+      file.set_alignment(alignment);
+      file.gap = 0xAA;
+      CAPTURE(backend, alignment);
+      CHECK(bit_difference(logits_on(backend, file, 320), expected) == "");
+    }
+  }
+}
+
+// Multiplies the f32 weights whose row and column are multiples of these numbers.
+void scale(GgufBuilder& file, const std::string& name, float by, uint64_t rows, uint64_t columns) {
+  GgufBuilder::TensorPart& part = file.tensor(name);
+  for (uint64_t at = 0; at < part.data.size() / sizeof(float); ++at) {
+    if (at / part.dimensions[0] % rows != 0 || at % part.dimensions[0] % columns != 0) continue;
+    float value = 0;
+    std::memcpy(&value, part.data.data() + at * sizeof value, sizeof value);
+    value *= by;
+    std::memcpy(part.data.data() + at * sizeof value, &value, sizeof value);
+  }
+}
+
+// A power of two beyond what f16 holds moves no bit of the mantissas, and what is divided by it again is what it was.
+TEST_CASE("Activations of a million give the bits of small ones, for every batch", "[model][shapes]") {
+  constexpr float kMillion = 0x1p20F;
+  constexpr uint32_t kWidth = 64;
+  ToyOptions toy = shape(kWidth, 4, 2, 96, 320);
+  toy.n_layers = 1;
+  toy.rms_epsilon = 0;
+  const GgufBuilder small = toy_llama(toy);
+  GgufBuilder stream = small, inner = small, values = small;
+  // Between the parts of a layer. The norms, without an epsilon, take it back.
+  for (const char* name : {"token_embd.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"})
+    scale(stream, name, kMillion, 1, 1);
+  // Some of what the feed-forward part computes in between.
+  scale(inner, "blk.0.ffn_up.weight", kMillion, 5, 1);
+  scale(inner, "blk.0.ffn_down.weight", 1 / kMillion, 1, 5);
+  // The first channel of each head of values.
+  scale(values, "blk.0.attn_v.weight", kMillion, 16, 1);
+  scale(values, "blk.0.attn_output.weight", 1 / kMillion, 1, 16);
+  const Tokens tokens = some_tokens(129, 320);
+  const auto logits = [&](const char* backend, const GgufBuilder& file, uint32_t batch) {
+    const Engine engine(backend);
+    const Model model(engine, file);
+    mote_session_options options = session_options(130, batch);
+    options.kv_type = MOTE_KV_F32;
+    const Session session(model, options);
+    return logits_after(session, tokens);
+  };
+  for (const char* backend : {"cpu", "reference"}) {
+    const std::vector<float> expected = logits(backend, small, 64);
+    for (const uint32_t batch : {1U, 2U, 31U, 32U, 33U, 63U, 64U, 65U, 128U}) {
+      CAPTURE(backend, batch);
+      CHECK(bit_difference(logits(backend, stream, batch), expected) == "");
+      CHECK(bit_difference(logits(backend, inner, batch), expected) == "");
+      CHECK(bit_difference(logits(backend, values, batch), expected) == "");
+    }
+  }
+}
+
+TEST_CASE("Rows of a million before a quantised matrix give its results times as much", "[model][shapes]") {
+  constexpr float kMillion = 0x1p20F;
+  for (const FormatInfo& format : format_table()) {
+    if (!format.enabled || 256 % format.block_values != 0) continue;
+    ToyOptions toy = shape(256, 2, 1, 64, 64);
+    toy.n_layers = 1;
+    toy.output = static_cast<Format>(&format - format_table().data());
+    GgufBuilder file = toy_llama(toy);
+    std::vector<float> expected[2];
+    for (size_t i = 0; i < 2; ++i) expected[i] = logits_on(i == 0 ? "cpu" : "reference", file, 64);
+    scale(file, "output_norm.weight", kMillion, 1, 1);
+    for (size_t i = 0; i < 2; ++i) {
+      for (float& value : expected[i]) value *= kMillion;
+      CAPTURE(format.name, i);
+      CHECK(bit_difference(logits_on(i == 0 ? "cpu" : "reference", file, 64), expected[i]) == "");
+    }
   }
 }
 

@@ -22,7 +22,7 @@ struct FakeExecutor final : Executor {
     size_t bytes;
     uint8_t said_state, said_position;
   };
-  std::vector<Imported> imported;
+  std::vector<Imported> imported;   // and not forgotten since
   size_t fail_import_at = SIZE_MAX;
   uint32_t fail_run_at = UINT32_MAX;   // the run of this number fails
   bool refuses_truncate = false;       // like a ring that no longer holds the window
@@ -49,6 +49,7 @@ struct FakeExecutor final : Executor {
   void discard() override { ++n_discarded; }
   Status truncate(uint32_t positions) override {
     truncations.push_back(positions);
+    if (positions == 0) imported.clear();
     if (refuses_truncate && positions != 0) return Status::error(Code::wrong_state, "the window is gone");
     return {};
   }

@@ -92,6 +92,7 @@ TEST_CASE("A restore that fails half way keeps the tokens and runs them again", 
   REQUIRE(to.sequence->step().ok());
   to.backend.executor.fail_import_at = 7;
   CHECK(to.sequence->restore(bytes).code() == Code::backend_failed);
+  CHECK(to.backend.executor.imported.empty());   // no row of another sequence stays in a state
   CHECK(to.history() == counting(50, 9));
   CHECK(to.sequence->logits().empty());
   CHECK(to.sequence->stream_index() == 9);

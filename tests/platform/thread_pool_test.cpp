@@ -8,8 +8,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,25 +16,17 @@
 
 #include "platform/memory.h"
 #include "platform/thread_pool.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/threads.h"
 
 using mote::Parallel;
 using mote::PlatformError;
 using mote::ThreadPool;
 using mote::ThreadPoolOptions;
+using mote::test::kSanitized;
+using mote::test::workers_fall_asleep;
 
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // A pool in memory of exactly its size, with a guard behind it.
 class TestPool {
@@ -95,24 +85,6 @@ bool counts_are_right(const Parallel& parallel, int regions) {
       if (seen[lane * 8] != expected) return false;
   }
   return true;
-}
-
-// Whether all threads of this process but the caller come to sleep. One that spins is ready to run whenever one looks.
-bool workers_fall_asleep() {
-  const std::string caller = std::to_string(gettid());
-  for (int i = 0; i < 10'000; ++i) {
-    bool asleep = true;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      if (task.path().filename() == caller) continue;
-      std::string line;
-      std::getline(std::ifstream(task.path() / "stat"), line);
-      const size_t name_end = line.rfind(')');   // "tid (name) state ..."
-      if (name_end != std::string::npos && line.compare(name_end, 3, ") S") != 0) asleep = false;
-    }
-    if (asleep) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 // Exit code of body() in a forked process; 124 if it hangs.

@@ -6,30 +6,21 @@
 //   sampled   tokens drawn with all that a chain can do, and the logits behind each
 //   text      ids and bytes of a text there and back
 //   math      the mathematical functions
+//   norm, elementwise, attention      those kernels, with all that no model above asks them for (kernels.cpp)
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "core/base/math.h"
 #include "core/format/format.h"
 #include "platform/cpu_features.h"
 #include "tests/api/kit.h"
+#include "tests/reach/kernels.h"
+#include "tests/support/hash.h"
 #include "tests/support/toy_weights.h"
 
 using namespace mote::test;
 
 namespace {
-
-class Hash {   // FNV-1a
- public:
-  void add(const void* data, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) value_ = (value_ ^ static_cast<const uint8_t*>(data)[i]) * 0x100000001B3u;
-  }
-  void print(const char* what) const { std::printf("%s %016llx\n", what, static_cast<unsigned long long>(value_)); }
-
- private:
-  uint64_t value_ = 0xCBF29CE484222325u;
-};
 
 int32_t add_rows(void* hash, size_t, size_t rows, const float* logits, size_t n_vocab) {
   static_cast<Hash*>(hash)->add(logits, rows * n_vocab * sizeof(float));
@@ -158,6 +149,7 @@ int main() {
     print_sampled(engine, 200);
     print_text(engine);
     print_math();
+    print_kernels();
   } catch (const std::exception& failure) {
     return std::fprintf(stderr, "%s\n", failure.what()), 1;
   }

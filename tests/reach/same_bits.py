@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-FEWEST = 4    # one format and the three other lines
+FEWEST = 8    # one format and the seven other lines
 
 
 def hashes(command):

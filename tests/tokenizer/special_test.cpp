@@ -142,6 +142,10 @@ TEST_CASE("One start token stands first where the model wants one, whoever write
       CHECK(std::count(ids.begin(), ids.end(), 256) == (wanted || llama3 ? 1 : 0));
       CHECK((ids[0] == 256) == (wanted || llama3));
       CHECK(ids[1] != 256);
+      // A second turn brings none of its own.
+      const Ids turns = chat(*tokenizer, format, {{"user", "a"}, {"assistant", "b"}, {"user", "c"}});
+      CHECK(std::count(turns.begin(), turns.end(), 256) == (wanted || llama3 ? 1 : 0));
+      CHECK((turns[0] == 256) == (wanted || llama3));
       CHECK((encode(*tokenizer, "x", true) == (wanted ? Ids{256, 'x'} : Ids{'x'})));
       CHECK(encode(*tokenizer, "x", false) == Ids{'x'});
       // What the user's text brings does not stand for it: the raw call follows its flag alone.
