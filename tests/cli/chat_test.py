@@ -37,6 +37,22 @@ class Chat(Case):
         self.assertEqual(out, answers[1])
         self.assertTrue(answers[1].startswith(answers[0]))
 
+    def test_the_words_of_the_system_outlive_the_oldest_turns(self):
+        lines = [f"question {i}".encode() for i in range(12)]
+        notes = self.one_by_one("-c", "400", "--system", "Be brief.", "--show-prompt", stdin=b"\n".join(lines))[1]
+        self.assertTrue(FORGOTTEN.findall(notes), notes)
+        last = notes[notes.rindex(b"system\n"):]
+        self.assertTrue(last.startswith(b"system\nBe brief."), last)
+        self.assertEqual(notes.count(b"system\nBe brief."), len(lines))
+        self.assertNotIn(b"question 0", last)
+        self.assertIn(b"question 11", last)
+        self.assertLess(last.index(b"user\n"), last.index(b"assistant\n"))
+
+    def test_either_end_of_a_line_is_none_of_the_question(self):
+        plain = self.one_by_one("--show-prompt", stdin=b"a b\nc\n")
+        self.assertEqual(self.one_by_one("--show-prompt", stdin=b"a b\r\nc\r\n"), plain)
+        self.assertNotEqual(self.one_by_one("--show-prompt", stdin=b"a b\rc\n"), plain)   # only at the end
+
     def test_a_question_that_is_too_long_is_passed_over(self):
         out, notes = self.one_by_one("-c", "200", stdin=b"a\n" + b"word " * 2000 + b"\nb\n")
         answer = self.one_by_one(stdin=b"a\n")[0]

@@ -150,7 +150,7 @@ class Hostile(Case):
 
     def test_names_that_are_not_utf_8_stay_apart(self):
         names = {b"a\xff": r"a\xff", b"a\xfe": r"a\xfe", rb"a\xff": r"a\\xff", b"a\xc3\xbf": "a\xff", b"b\xef\xbf\xbd": "b\ufffd",
-                 b"b\xe2\x82": r"b\xe2\x82", b"b\xff": r"b\xff"}
+                 b"b\xe2\x82": r"b\xe2\x82", b"b\xff": r"b\xff", b"c\xe0\x82\x9b": r"c\xe0\x82\x9b"}   # the last one overlong
         path = self.model(put={name: string_value(b"%d" % i) for i, name in enumerate(names)})
         metadata = strict_json(mote("info", "-m", path, "--json")[0])["metadata"]
         self.assertEqual([metadata[shown] for shown in names.values()], [str(i) for i in range(len(names))])
@@ -225,6 +225,12 @@ class Hostile(Case):
         notes = mote("logits", "-m", self.nan_model("output.weight", 9), "--tokens", "1,2,9,3", "-o", target, expect=1)[1]
         self.assertIn(b"the first are in row 0\n", notes)
         self.assertEqual([math.isnan(row[9]) for row in read_npy(target)], [True] * 4)   # and written as a whole
+
+    def test_a_perplexity_that_is_not_finite_is_none(self):
+        text = self.write("text", b"some words and some more words. " * 20)
+        out, notes = mote("perplexity", "-m", self.nan_model("output.weight", 9), "-f", text, "-c", "16", expect=1)
+        self.assertEqual(out, b"")
+        self.assertIn(b"logits that are not finite, after 0 tokens scored", notes)
 
     def test_keys_that_are_not_a_number_end_the_run(self):
         target = os.path.join(self.folder, "rows.npy")

@@ -250,6 +250,21 @@ class OutputFiles(Case):
         with open(model, "rb") as file:
             self.assertEqual(file.read(), data)
 
+    def test_a_file_that_may_not_be_written_stays(self):
+        target = self.write("rows.npy", b"before")
+        os.chmod(target, 0o444)   # root may write it all the same; the program takes it at its word
+        self.logits(target, expect=1)
+        with open(target, "rb") as file:
+            self.assertEqual(file.read(), b"before")
+        self.assertEqual(os.listdir(self.folder), ["rows.npy"])
+
+    def test_a_loop_of_links_is_refused(self):
+        for name, to in (("a", "b"), ("b", "a"), ("self", "self")):
+            os.symlink(to, os.path.join(self.folder, name))
+        for name in ("a", "self"):
+            self.logits(os.path.join(self.folder, name), expect=1)
+        self.assertEqual(sorted(os.readlink(os.path.join(self.folder, name)) for name in os.listdir(self.folder)), ["a", "b", "self"])
+
     def test_folders_are_refused(self):
         self.logits(self.folder, expect=1)
 

@@ -120,6 +120,21 @@ class Signals(Case):
                 return sum(map(int, file.read().rsplit(b")", 1)[1].split()[11:13]))
         return until(lambda: cpu_ticks() >= (300 if SANITIZED else 50))   # half a second, many times what opening takes
 
+    def test_the_second_interrupt_does_not_wait_for_what_the_first_one_cancels(self):
+        process = self.start(*CHAT, "-c", "100000", stdin=subprocess.PIPE)   # its input goes on after the question
+        process.stdin.write(b"word " * 20_000 + b"\n")
+        process.stdin.flush()
+        self.assertTrue(self.computes(process))
+
+        def is_delivered():
+            with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
+                pending = dict(line.split(":\t") for line in file if line.startswith(("SigPnd", "ShdPnd")))
+            return not any(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in pending.values())
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(until(is_delivered))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+
     def test_an_interrupt_during_the_prompt_still_writes_one_object(self):
         text = self.write("text", b"word " * 20_000)
         process = self.start("run", "-m", MODEL, "--raw", "-f", text, "-c", "200000", "--temp", "0", "--json", "-n", "4")

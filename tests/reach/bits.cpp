@@ -7,6 +7,7 @@
 //   text      ids and bytes of a text there and back
 //   math      the mathematical functions
 //   norm, elementwise, attention      those kernels, with all that no model above asks them for (kernels.cpp)
+//   chain, frequencies      what sampler chains leave and the angles' frequencies, in double precision
 #include <cstdio>
 #include <string>
 
@@ -150,6 +151,7 @@ int main() {
     print_text(engine);
     print_math();
     print_kernels();
+    print_doubles();
   } catch (const std::exception& failure) {
     return std::fprintf(stderr, "%s\n", failure.what()), 1;
   }

@@ -6,7 +6,10 @@
 #include "backends/cpu/elementwise/elementwise.h"
 #include "backends/cpu/norm/norm.h"
 #include "core/base/half.h"
+#include "core/model/weights.h"
+#include "core/sampler/sampler.h"
 #include "tests/support/hash.h"
+#include "tests/support/toy_model.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -105,7 +108,70 @@ void print_attention() {
   hash.print("attention");
 }
 
+// The penalties, and below the factors, are such that a product and a sum rounded at once are another number.
+void print_chains() {
+  using K = SamplerKind;
+  constexpr uint32_t kVocab = 400;
+  const SamplerStage repeated{K::repetition_penalty, 16, 1.3}, frequent{K::frequency_presence, 0, 0.7, 1.1};
+  const SamplerStage cuts[] = {{K::top_k, 300},        {K::top_p, 0, 0.97},    {K::min_p, 0, 0.001},
+                               {K::typical_p, 0, 0.9}, {K::epsilon, 0, 0.002}, {K::eta, 0, 0.01}};
+  std::vector<int32_t> history;
+  for (int32_t i = 0; i < 300; ++i) history.push_back(i * i % (7 + i % 60));
+  alignas(64) static unsigned char room[1 << 16];
+  Random random(24);
+  Hash hash;
+  for (const SamplerStage& cut : cuts) {
+    const std::vector<float> logits = normals(random, kVocab, 3);
+    Arena arena(room, sizeof room);
+    Sampler sampler;
+    sampler.layout(arena, {kVocab, 0});
+    const SamplerStage chain[] = {repeated, frequent, {K::temperature, 0, 0.83}, cut};
+    if (!sampler.set(chain, {}).ok() || !sampler.apply(logits, history, 0).ok()) return;   // no line at all
+    std::vector<Candidate> left(kVocab);
+    left.resize(sampler.candidates(left));
+    for (const Candidate& candidate : left) {
+      hash.add(&candidate.token, sizeof candidate.token);
+      hash.add(&candidate.probability, sizeof candidate.probability);
+    }
+  }
+  hash.print("chain");
+}
+
+void print_frequencies() {
+  Hash hash;
+  for (const float factor : {0.0F, 2.9F, 4.5F, 6.8F, 11.8F, 21.3F}) {
+    ToyOptions toy;
+    toy.n_layers = 1;
+    toy.d_model = 128;
+    toy.n_heads = toy.n_kv_heads = 1;
+    toy.rope_scaling = factor == 0 ? "none" : "yarn";
+    toy.original_context = 128;
+    toy.rope_factor = factor;
+    toy.rope_base = 12345;
+    for (uint32_t i = 0; i < 64; ++i) toy.rope_factors.push_back(1 + static_cast<float>(i) / 7);
+    const std::vector<uint8_t> bytes = toy_llama(toy).bytes();
+    alignas(64) static unsigned char room[1 << 16];
+    Arena arena(room, sizeof room);
+    const Result<gguf::File> file = gguf::File::open(bytes);
+    if (!file.ok()) return;
+    Result<gguf::TensorIndex> index = gguf::TensorIndex::create(file.value(), arena);
+    const Result<Config> config = read_config(file.value(), toy.n_vocab);
+    if (!index.ok() || !config.ok()) return;
+    Weights weights(index.value(), arena);
+    const RopeSettings rope = weights.rope(config.value().rope, RopePairing::neighbours, "rope_freqs.weight");
+    if (!weights.status().ok()) return;
+    hash.add(rope.angles.frequency, rope.angles.n_rotated / 2 * sizeof(double));
+    hash.add(&rope.angles.magnitude, sizeof(double));
+  }
+  hash.print("frequencies");
+}
+
 }   // namespace
+
+void print_doubles() {
+  print_chains();
+  print_frequencies();
+}
 
 void print_kernels() {
   print_norms();

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-FEWEST = 8    # one format and the seven other lines
+FEWEST = 10   # one format and the nine other lines
 
 
 def hashes(command):
