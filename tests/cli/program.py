@@ -10,7 +10,8 @@ import unittest
 
 PROGRAM = os.environ.get("MOTE_PROGRAM", "")
 SANITIZED = os.environ.get("MOTE_SANITIZED", "0") == "1"
-HANG_SECONDS = 120   # a guard against hanging, nothing more
+EMULATED = os.environ.get("MOTE_EMULATED", "0") == "1"
+HANG_SECONDS = 1200 if EMULATED else 120   # a guard against hanging, nothing more
 
 
 def find_model(name):
