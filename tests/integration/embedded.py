@@ -31,6 +31,9 @@ if foreign or targets or not {"MOTE_BACKENDS", "MOTE_BUILD_TESTS"} <= options:
 
 # Of what was switched off no symbol is there. What is there shows that the names would be seen.
 symbols = run(nm, "--defined-only", work + "/mote/libmote.a")
-for name, there in (("cpu", True), ("reference", False), ("q4_1", True), ("iq4_xs", False), ("mxfp4", False)):
+for name, there in (("cpu", True), ("reference", False), ("iq4", False), ("mxfp4", False)):
     if bool(re.search(rf"^[0-9a-f]+ \w \w*{name}", symbols, flags=re.MULTILINE | re.IGNORECASE)) != there:
         sys.exit(f"FAIL: {name} is {'not ' if there else ''}among the symbols of a build {'with' if there else 'without'} it")
+kernels = set(re.findall(r"linear_blocks\w*Unpack\w*?FormatE(\d+)E", symbols))   # by the numbers of their formats
+if len(kernels) != 1:
+    sys.exit(f"FAIL: a build with one block format has the kernels of {sorted(kernels)}")
