@@ -5,6 +5,7 @@
 ANSWER is the program of the tree whose line all of them must print.
 """
 import os
+import re
 import shutil
 import sys
 
@@ -41,11 +42,18 @@ def with_cmake():
     run(cmake, "--build", work + "/cpp")
     for program in ("c/answer_c", "c/answer_c_shared", "cpp/answer_cpp"):
         expect_equal(run(f"{work}/{program}", model), wanted, program)
+    # A program of C is linked as one, also where the project has C++ elsewhere.
+    run(*configure("consumer_c", "both", "-DLANGUAGES=C;CXX"))
+    run(cmake, "--build", work + "/both", "--target", "answer_c")
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", work + "/both/answer_c"))
+    if not needed or [name for name in needed if re.search("stdc|gcc", name)]:
+        sys.exit(f"FAIL: a program of C needs {', '.join(needed)}")
     own = run(work + "/cpp/own_backend", model, 1, 17, 42).split()
     if len(own) != 8:
         sys.exit(f"FAIL: own_backend printed {own}, not 8 ids")
     must_fail("has no component frosted", *configure("consumer_c", "refused", "-DWANTED=frosted"))
-    must_fail('compatible with requested version "0.9"', *configure("consumer_c", "refused", "-DVERSION=0.9"))
+    for version in ("0.9", "0.0"):   # until 1.0 only the same minor version is compatible
+        must_fail(f'compatible with requested version "{version}"', *configure("consumer_c", "refused", f"-DVERSION={version}"))
 
 
 def with_pkg_config():
@@ -86,7 +94,8 @@ def headers_are_whole():
                      for folder, _, files in os.walk(include) for name in files if name.endswith((".h", ".hpp")))
     if "core/ops/backend.h" not in headers or "core/mote.hpp" not in headers:
         sys.exit(f"FAIL: only these headers were installed: {headers}")
-    run(cxx, "-x", "c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", include, "-",
+    # From a folder without headers: those of the tree must not be found first.
+    run(cxx, "-x", "c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", include, "-", cwd=work,
         input="".join(f'#include "{header}"\n' for header in headers))
     print(f"{len(headers)} installed headers compile")
 
