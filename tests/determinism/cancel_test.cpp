@@ -62,7 +62,7 @@ TEST_CASE("After a cancel no further step is begun", "[determinism][cancel]") {
     CHECK(done == 0);
     most_after = std::max(most_after, rig.at.n_regions - when);
   }
-  CHECK(most_after <= 1);   // a step has two regions at most
+  CHECK(most_after <= (std::string(backend) == "xnnpack" ? 2 : 1));   // a step has two regions at most, there three
   CHECK(most_after < per_layer);
 }
 
