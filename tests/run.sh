@@ -111,7 +111,13 @@ if [ $has_emulators = yes ]; then
       say "nothing is run as ${target%:*}: Catch2 for it is not to be had here"
       continue
     fi
-    build "${target%:*}" '' "${target%:*}" "$emulated_folders" "$emulated_spec"
+    # The backend xnnpack on 64-bit ARM, whose kernels are others: by the conformance suite.
+    more_folders= more_spec=
+    xnnpack_prefix=
+    [ "$target" != aarch64:aarch64-linux-gnu ] || need_xnnpack "$CXX"
+    [ -z "$xnnpack_prefix" ] || { more_folders=';conformance'; more_spec='~[special]'; }
+    build "${target%:*}" '' "${target%:*}" "$emulated_folders$more_folders" "$emulated_spec$more_spec" \
+      -DMOTE_XNNPACK_DIR="$xnnpack_prefix"
     all_builds="$all_builds ${target%:*}"
   done
   CXX=$first_cxx

@@ -33,12 +33,21 @@ struct AttentionLane {
   Status status;                      // of the lane's share of a step
 };
 
+// XNNPACK's f32 kernels for one row on ARM split each sum over two or four registers, those for more rows do not: the
+// same row would have other bits alone than in a batch. There one row is run as two, twice the same.
+#if defined(__aarch64__) || defined(__arm__)
+inline constexpr bool kOneRowAsTwo = true;
+#else
+inline constexpr bool kOneRowAsTwo = false;
+#endif
+
 // Working memory of a session, used by one step after the other. Each ends with what XNNPACK may read behind it.
 struct SessionScratch {
   std::span<int8_t> codes;                     // linear: x as int8, [rows, columns]
   std::span<xnn_quantization_params> scales;   // linear: of each row
   std::span<float> rows;                       // activate, gate, rope, position_embed: up to a Value
   std::span<float> angles;                     // rope: [rows, n_rotated], all cosines of a row before its sines
+  std::span<float> two_in, two_out;            // linear with kOneRowAsTwo: [2, columns], [2, rows of the matrix]
   std::span<AttentionLane> lanes;
 };
 

@@ -50,22 +50,39 @@ Status quantize_input(const StepContext& context, size_t rows, size_t columns) {
   return {};
 }
 
+Status run_f32(const StepContext& context, const float* x, size_t rows, float* y) {
+  const xnn_operator_t op = context.session.operators[context.index];
+  MOTE_RETURN_IF_XNN_FAILS(xnn_reshape_fully_connected_nc_f32, op, rows, context.pool());
+  MOTE_RETURN_IF_XNN_FAILS(xnn_setup_fully_connected_nc_f32, op, x, y);
+  MOTE_RETURN_IF_XNN_FAILS(xnn_run_operator, op, context.pool());
+  return {};
+}
+
+Status run_one_row_as_two(const StepContext& context) {
+  const Matrix& matrix = context.step().matrix;
+  float *two_in = context.session.scratch.two_in.data(), *two_out = context.session.scratch.two_out.data();
+  const size_t row_bytes = matrix.columns * sizeof(float);
+  std::memcpy(two_in, context.input(0), row_bytes);
+  std::memcpy(two_in + matrix.columns, context.input(0), row_bytes);
+  MOTE_RETURN_IF_ERROR(run_f32(context, two_in, 2, two_out));
+  std::memcpy(context.output(), two_out, matrix.rows * sizeof(float));
+  return {};
+}
+
 }   // namespace
 
 Status xnn_run_linear(const StepContext& context) {
   const size_t rows = context.rows(context.step().output);
   if (rows == 0) return {};
+  if (!context.prepared.quantized)
+    return kOneRowAsTwo && rows == 1 ? run_one_row_as_two(context)
+                                     : run_f32(context, context.input(0), rows, context.output());
   const xnn_operator_t op = context.session.operators[context.index];
-  if (!context.prepared.quantized) {
-    MOTE_RETURN_IF_XNN_FAILS(xnn_reshape_fully_connected_nc_f32, op, rows, context.pool());
-    MOTE_RETURN_IF_XNN_FAILS(xnn_setup_fully_connected_nc_f32, op, context.input(0), context.output());
-  } else {
-    if (!context.prepared.input_quantized)
-      MOTE_RETURN_IF_ERROR(quantize_input(context, rows, context.step().matrix.columns));
-    MOTE_RETURN_IF_XNN_FAILS(xnn_reshape_fully_connected_nc_qd8_f32_qc8w, op, rows, context.pool());
-    MOTE_RETURN_IF_XNN_FAILS(xnn_setup_fully_connected_nc_qd8_f32_qc8w, op, context.session.scratch.codes.data(),
-                             context.output(), context.session.scratch.scales.data());
-  }
+  if (!context.prepared.input_quantized)
+    MOTE_RETURN_IF_ERROR(quantize_input(context, rows, context.step().matrix.columns));
+  MOTE_RETURN_IF_XNN_FAILS(xnn_reshape_fully_connected_nc_qd8_f32_qc8w, op, rows, context.pool());
+  MOTE_RETURN_IF_XNN_FAILS(xnn_setup_fully_connected_nc_qd8_f32_qc8w, op, context.session.scratch.codes.data(),
+                           context.output(), context.session.scratch.scales.data());
   MOTE_RETURN_IF_XNN_FAILS(xnn_run_operator, op, context.pool());
   return {};
 }

@@ -76,6 +76,7 @@ Result<uint64_t> workspace_bytes(uint32_t flags, uint64_t m, uint64_t k, uint64_
 // The largest of each over the steps of a part.
 struct Sizes {
   uint64_t codes = 0, code_rows = 0, rows = 0, angles = 0;
+  uint64_t two_in = 0, two_out = 0;
   uint64_t q = 0, scores = 0, widened_keys = 0, widened_values = 0, workspace = 0;
   bool attends = false;
 };
@@ -99,7 +100,11 @@ Status add_attention(const PlanPart& part, const Step& step, const SessionShape&
 Status add_step(const PlanPart& part, const Step& step, const SessionShape& shape, Sizes* sizes) {
   switch (step.op) {
     case Op::linear:
-      if (!runs_quantized(step.matrix.format)) return {};
+      if (!runs_quantized(step.matrix.format)) {
+        if (kOneRowAsTwo) sizes->two_in = std::max(sizes->two_in, 2 * uint64_t{step.matrix.columns});
+        if (kOneRowAsTwo) sizes->two_out = std::max(sizes->two_out, 2 * uint64_t{step.matrix.rows});
+        return {};
+      }
       sizes->code_rows = std::max(sizes->code_rows, rows_of(shape, step.inputs[0]));
       sizes->codes = std::max(sizes->codes, rows_of(shape, step.inputs[0]) * step.matrix.columns);
       return {};
@@ -133,6 +138,8 @@ Result<SessionScratch> take_session_scratch(const PlanPart& part, const SessionS
   scratch.scales = arena.take<xnn_quantization_params>(sizes.code_rows + XNN_EXTRA_QUANTIZATION_PARAMS);
   scratch.rows = floats(sizes.rows);
   scratch.angles = floats(sizes.angles);
+  if (kOneRowAsTwo) scratch.two_in = floats(sizes.two_in);
+  if (kOneRowAsTwo) scratch.two_out = floats(sizes.two_out);
   const uint32_t n_lanes = sizes.attends ? lanes : 0;
   scratch.lanes = arena.take<AttentionLane>(n_lanes);
   for (uint32_t i = 0; i < n_lanes; ++i) {
