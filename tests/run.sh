@@ -112,8 +112,8 @@ if [ $has_emulators = yes ]; then
       continue
     fi
     # The backend xnnpack on 64-bit ARM, whose kernels are others: by the conformance suite.
-    more_folders= more_spec=
-    xnnpack_prefix=
+    more_folders='' more_spec=''
+    xnnpack_prefix=''
     [ "$target" != aarch64:aarch64-linux-gnu ] || need_xnnpack "$CXX"
     [ -z "$xnnpack_prefix" ] || { more_folders=';conformance'; more_spec='~[special]'; }
     build "${target%:*}" '' "${target%:*}" "$emulated_folders$more_folders" "$emulated_spec$more_spec" \
