@@ -8,6 +8,9 @@
 #if MOTE_BACKEND_REFERENCE
 #include "backends/reference/reference.h"
 #endif
+#if MOTE_BACKEND_XNNPACK
+#include "backends/xnnpack/xnnpack_backend.h"
+#endif
 
 namespace mote {
 namespace {
@@ -18,6 +21,9 @@ constexpr BackendEntry kBackends[] = {
 #endif
 #if MOTE_BACKEND_REFERENCE
     {"reference", create_reference_backend},
+#endif
+#if MOTE_BACKEND_XNNPACK
+    {"xnnpack", create_xnnpack_backend, false},
 #endif
     {nullptr, nullptr},   // keeps the table from being empty
 };

@@ -110,8 +110,12 @@ mote_status mote_dev_get_step(const mote_model* model, uint32_t index, mote_dev_
   describe_step(found, step->text, sizeof step->text);
   step->op = op_info(found.op).name.data();
   step->backend = "";
-  for (const PlacedPart& part : model->parts)
-    if (index >= part.part.first && index - part.part.first < part.part.count) step->backend = part.backend->name();
+  step->weight_error = 0;
+  for (const PlacedPart& part : model->parts) {
+    if (index < part.part.first || index - part.part.first >= part.part.count) continue;
+    step->backend = part.backend->name();
+    if (part.program != nullptr) step->weight_error = part.program->weight_error(index - part.part.first);
+  }
   return MOTE_OK;
 }
 

@@ -22,11 +22,13 @@ MOTE_API const char* mote_dev_format_name(uint32_t index);
 MOTE_API int32_t mote_dev_supports(const mote_engine* engine, const char* backend, const char* op, const char* format);
 
 /* The plan of a model: step `index` < count as one line ("linear blk.3.attn_q.weight q4_1 [576, 576]"), the name of the
- * op and of the backend that runs it. */
+ * op and of the backend that runs it. A backend may run weights otherwise than the file has them: weight_error is the
+ * root mean square of what that changes over the root mean square of the weights; 0: as the file has them. */
 typedef struct mote_dev_step {
   char text[128];
   const char* op;
   const char* backend;
+  double weight_error;
 } mote_dev_step;
 MOTE_API uint32_t mote_dev_step_count(const mote_model* model);
 MOTE_API mote_status mote_dev_get_step(const mote_model* model, uint32_t index, mote_dev_step* step, mote_error* error);

@@ -75,9 +75,13 @@ if [ "$test_spec_real" = '*' ]; then
   export MOTE_GEMMA3 MOTE_VOCABULARIES
 fi
 
+# XNNPACK once for this machine, for all builds that have the backend; without it they are built all the same.
+need_xnnpack "${CXX:-c++}"
+with_xnnpack=-DMOTE_XNNPACK_DIR=$xnnpack_prefix
+
 # All tests under the address and undefined-behaviour sanitizers, but for real models; and all in the optimised build.
-build dev address,undefined dev
-build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni"
+build dev address,undefined dev "$with_xnnpack"
+build ci '' ci -DMOTE_TEST_SPEC="$test_spec_real" -DMOTE_JNI="$with_jni" "$with_xnnpack"
 # ThreadSanitizer for the tests that start threads, by clang where it is to be had.
 thread_folders='-DMOTE_TEST_FOLDERS=api;backends;conformance;determinism;memory;platform;support'
 emulated_folders='-DMOTE_TEST_FOLDERS=base;format;gguf;reach;support'
@@ -88,7 +92,7 @@ if [ $has_clang = yes ]; then
 else
   say "clang 19 is not to be had here: ${CXX:-c++} builds what clang would"
 fi
-build tsan thread tsan "$thread_folders"
+build tsan thread tsan "$thread_folders" "$with_xnnpack"
 all_builds='dev ci tsan size'
 if [ $has_clang = yes ]; then
   build fuzz address,undefined fuzz
@@ -107,7 +111,13 @@ if [ $has_emulators = yes ]; then
       say "nothing is run as ${target%:*}: Catch2 for it is not to be had here"
       continue
     fi
-    build "${target%:*}" '' "${target%:*}" "$emulated_folders" "$emulated_spec"
+    # The backend xnnpack on 64-bit ARM, whose kernels are others: by the conformance suite.
+    more_folders='' more_spec=''
+    xnnpack_prefix=''
+    [ "$target" != aarch64:aarch64-linux-gnu ] || need_xnnpack "$CXX"
+    [ -z "$xnnpack_prefix" ] || { more_folders=';conformance'; more_spec='~[special]'; }
+    build "${target%:*}" '' "${target%:*}" "$emulated_folders$more_folders" "$emulated_spec$more_spec" \
+      -DMOTE_XNNPACK_DIR="$xnnpack_prefix"
     all_builds="$all_builds ${target%:*}"
   done
   CXX=$first_cxx

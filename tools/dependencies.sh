@@ -304,3 +304,40 @@ catch2_from_source() {
   mv "$work/root" "$catch2_prefix"
   rm -rf "$work"
 }
+
+# need_xnnpack COMPILER: sets xnnpack_prefix to XNNPACK built from its pinned source into the cache, once for each compiler
+# (C and C++ of every build can use it: it is plain C, without sanitizers). Empty, with a sentence, where it cannot be had.
+need_xnnpack() {
+  xnnpack_sources='xnnpack pthreadpool cpuinfo fxdiv'
+  xnnpack_prefix=
+  xnnpack_cc=$(echo "$1" | sed 's/clang++/clang/; s/g++/gcc/; s/^c++/cc/')
+  key=$({ "$1" --version; "$1" -dumpmachine; cat "$mote_root/cmake/xnnpack/CMakeLists.txt"
+          for name in $xnnpack_sources; do grep "^$name " "$mote_root/tools/fetch_sources.sh"; done; } | sha256sum | cut -c 1-16)
+  xnnpack_prefix=$mote_cache/xnnpack/$("$1" -dumpmachine)-$key
+  [ ! -e "$xnnpack_prefix/lib/libmote_xnnpack.a" ] || return 0
+  # shellcheck disable=SC2086 # a list of names
+  if ! sh "$mote_root/tools/fetch_sources.sh" --cache "$mote_cache" $xnnpack_sources > "$mote_cache/xnnpack.log"; then
+    say "the sources of XNNPACK are not to be had here: nothing is built with the backend xnnpack"
+    xnnpack_prefix=
+    return 0
+  fi
+  say "Building XNNPACK from source for $("$1" -dumpmachine) (once; log: $mote_cache/xnnpack.log)"
+  work=$(mktemp -d "$mote_cache/.xnnpack.XXXXXX") || exit 1
+  set -- "$1" "$work"
+  case $("$1" -dumpmachine) in
+    '' | "$(uname -m)"-*) ;;
+    *) set -- "$1" "$work" -DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$("$1" -dumpmachine | cut -d- -f1)" ;;
+  esac
+  compiler=$1
+  shift 2
+  if { cmake -S "$mote_root/cmake/xnnpack" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER="$xnnpack_cc" \
+         -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_INSTALL_PREFIX="$work/root" -DMOTE_SOURCES="$mote_cache/src" "$@" &&
+       cmake --build "$work/build" && cmake --install "$work/build"; } > "$mote_cache/xnnpack.log" 2>&1; then
+    mkdir -p "$mote_cache/xnnpack"
+    mv "$work/root" "$xnnpack_prefix" 2> /dev/null || [ -e "$xnnpack_prefix/lib/libmote_xnnpack.a" ]   # another run was first
+  else
+    say "XNNPACK could not be built (log: $mote_cache/xnnpack.log): nothing is built with the backend xnnpack"
+    xnnpack_prefix=
+  fi
+  rm -rf "$work"
+}

@@ -15,9 +15,14 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/private_apt.sh"
 
-# name, Debian source package, tarball, SHA-256. Licences: catch2 BSL-1.0 (used by the tests alone).
+# name, Debian source package, tarball, SHA-256. Licences: catch2 BSL-1.0 (used by the tests alone); of backends/xnnpack:
+# xnnpack BSD-3-Clause, pthreadpool and cpuinfo BSD-2-Clause, fxdiv MIT.
 table='
 catch2 catch2 catch2_3.7.1.orig.tar.gz c991b247a1a0d7bb9c39aa35faf0fe9e19764213f28ffba3109388e62ee0269c
+xnnpack xnnpack xnnpack_0.0~git20241108.4ea82e5.orig.tar.xz 90bde2caef0f880f627bab0dc805a86c4b8070cd98e3243db3046ab3f3be1a99
+pthreadpool pthreadpool pthreadpool_0.0~git20240616.560c60d.orig.tar.xz 4cc3cbd933b28131d2a34edc54f76af9fb41bc490af5eae1a5bd3cd07ea90708
+cpuinfo cpuinfo cpuinfo_0.0~git20250905.877328f.orig.tar.xz 557ca404a3836b9f335a3a06b65ff9fe9dbaaefab7fb5c0185f53d9f33615a10
+fxdiv fxdiv fxdiv_0.0~git20200417.b408327.orig.tar.xz 7953482badaf4cb34026c3487c257b8e4ab2df061c019bd6fabbbc12ad52c44b
 '
 # Suites to look in, in this order, until every tarball is found.
 suites='trixie forky sid'

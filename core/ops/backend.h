@@ -78,6 +78,9 @@ struct Footprint {
 class Program {
  public:
   virtual void close() {}
+  // A step whose weights are not run as the file has them: the root mean square of what that changes, over the root
+  // mean square of the weights. `index` counts in the part. 0: as the file has them.
+  virtual double weight_error(uint32_t /*index*/) const { return 0; }
 
  protected:
   ~Program() = default;
@@ -147,6 +150,9 @@ class Backend {
   virtual Arithmetic arithmetic() const { return {name(), 1}; }
   // True when Values and states of its steps live in host memory (then the planner gives them a place).
   virtual bool uses_host_values() const = 0;
+  // How many bytes behind the end of a Value its steps may read, without using what they find there: the planner puts
+  // them behind every Value.
+  virtual uint32_t over_read_bytes() const { return 0; }
   // A pure function of the step and the device: prints the support matrix and decides the placement. The step's data
   // pointers may be null. `plan` gives the states' shapes.
   virtual bool supports(const Step& step, const Plan& plan) const = 0;
@@ -175,6 +181,7 @@ struct BackendEntry {
   // Makes the backend in the engine's arena (measuring: takes the bytes, returns null). An unusable device is a status
   // that says why; the engine then goes on without this backend.
   Result<Backend*> (*create)(const BackendServices& services, Arena& engine_arena);
+  bool automatic = true;   // false: opened only when it is named, never as one of "auto"
 };
 
 // Defined in backends/registry.cpp, in the order of preference.

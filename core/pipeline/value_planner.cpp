@@ -62,11 +62,6 @@ class FreeList {
   uint64_t peak_ = 0;
 };
 
-uint64_t value_bytes(const ValueInfo& value, const SessionShape& shape) {
-  const uint64_t rows = value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
-  return round_up(rows * value.columns * sizeof(float), kArenaAlignment);   // 2^24 rows x 2^22 columns x 4 fit
-}
-
 class Planner {
  public:
   Planner(const Plan& plan, const SessionShape& shape, std::span<uint64_t> offset_bytes)
@@ -74,10 +69,13 @@ class Planner {
     for (uint64_t& offset : offset_bytes_) offset = ValueMemory::kNowhere;
   }
 
-  // Values of a part on a device stay there unless another part made them or reads them.
+  // Values of a part on a device stay there unless another part made them or reads them. How far some backend may read
+  // behind a Value counts for all.
   void mark_host_values(std::span<const PlacedPart> parts) {
-    for (const PlacedPart& part : parts)
+    for (const PlacedPart& part : parts) {
       for (const Step& step : part.part.steps()) mark(part, step);
+      if (part.backend->over_read_bytes() > over_read_bytes_) over_read_bytes_ = part.backend->over_read_bytes();
+    }
     mark_value(plan_.logits);
   }
 
@@ -92,7 +90,7 @@ class Planner {
         offset_bytes_[out.id] = offset_bytes_[first.id];
         moved_ = first.id;
       } else {
-        offset_bytes_[out.id] = free_.take(value_bytes(plan_.values[out.id], shape_));
+        offset_bytes_[out.id] = free_.take(value_bytes(out));
       }
     }
     for (uint32_t i = 0; i < Step::kMaxInputs; ++i) {
@@ -113,6 +111,12 @@ class Planner {
 
   bool placed(Value value) const { return offset_bytes_[value.id] < kMarked; }
   bool ends_at(Value value, uint32_t index) const { return plan_.values[value.id].last_step == index; }
+  uint64_t value_bytes(Value value) const {
+    const ValueInfo& info = plan_.values[value.id];
+    const uint64_t rows = info.rows == Dimension::tokens ? shape_.max_batch : shape_.max_outputs;
+    // 2^24 rows x 2^22 columns x 4 fit
+    return round_up(rows * info.columns * sizeof(float) + over_read_bytes_, kArenaAlignment);
+  }
   static Status too_many() {
     return Status::error(Code::unsupported, "the plan keeps too many Values alive at one time");
   }
@@ -122,7 +126,7 @@ class Planner {
       moved_ = Value::kNone;
       return true;
     }
-    return free_.give_back(offset_bytes_[value.id], value_bytes(plan_.values[value.id], shape_));
+    return free_.give_back(offset_bytes_[value.id], value_bytes(value));
   }
 
   void mark(const PlacedPart& placed_part, const Step& step) {
@@ -140,6 +144,7 @@ class Planner {
   std::span<uint64_t> offset_bytes_;
   FreeList free_;
   uint16_t moved_ = Value::kNone;
+  uint64_t over_read_bytes_ = 0;
 };
 
 }   // namespace

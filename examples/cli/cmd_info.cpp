@@ -1,6 +1,8 @@
 // mote info: what a GGUF file is, what running it takes, and which backend takes which step.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -188,9 +190,35 @@ Json steps_json(const Opened& opened) {
     mote_dev_step step{};
     mote_error error{};
     check(mote_dev_get_step(opened.model.get(), i, &step, &error), error);
-    steps.push_back({{"text", step.text}, {"op", step.op}, {"backend", step.backend}});
+    steps.push_back(
+        {{"text", step.text}, {"op", step.op}, {"backend", step.backend}, {"weight_error", step.weight_error}});
   }
   return steps;
+}
+
+// What running weights otherwise than the file has them changes: null where no step does so.
+Json requantised_json(const Json& steps) {
+  size_t n = 0;
+  double squares = 0, worst = 0;
+  std::string worst_step;
+  for (const Json& step : steps) {
+    const double error = step["weight_error"].get<double>();
+    if (error == 0) continue;
+    ++n;
+    squares += error * error;
+    if (error > worst) worst = error, worst_step = step["text"].get<std::string>();
+  }
+  if (n == 0) return nullptr;
+  return {{"steps", n},
+          {"rms_error", std::sqrt(squares / static_cast<double>(n))},
+          {"worst", worst},
+          {"worst_step", worst_step}};
+}
+
+std::string percent(const Json& fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %%", 100 * fraction.get<double>());
+  return text;
 }
 
 // For each op, the backends of this engine that run it on this model's most used format.
@@ -252,6 +280,13 @@ std::string steps_text(const Json& steps, bool all) {
   return text;
 }
 
+std::string requantised_text(const Json& requantised) {
+  if (requantised.is_null()) return {};
+  return "Weights run otherwise than the file has them\n" +
+         row("relative error (RMS) in " + requantised["steps"].dump() + " steps", percent(requantised["rms_error"])) +
+         row("worst", percent(requantised["worst"]) + " in " + requantised["worst_step"].get<std::string>());
+}
+
 std::string support_text(const Json& support, const Json& formats) {
   std::string text = "Backends by op";
   if (!formats.empty()) text += " (weights in " + formats[0]["format"].get<std::string>() + ")";
@@ -300,12 +335,14 @@ void run(const Options& options) {
                  {"formats", formats},
                  {"memory", nullptr},
                  {"steps", Json::array()},
+                 {"requantised", nullptr},
                  {"support", nullptr},
                  {"metadata", metadata},
                  {"tensors", tensors_json(opened)}};
   if (runs) {
     result["memory"] = memory_json(opened, options.common);
     result["steps"] = steps_json(opened);
+    result["requantised"] = requantised_json(result["steps"]);
     result["support"] = support_json(opened, formats);
   }
   if (options.json) return write_output(json_text(result, 1, true) + "\n");
@@ -319,7 +356,7 @@ void run(const Options& options) {
         row(entry["format"].get<std::string>(), entry["tensors"].dump() + " tensors, " + human_bytes(entry["bytes"]));
   if (runs) {
     text += memory_text(result["memory"]) + steps_text(result["steps"], options.common.verbose);
-    text += support_text(result["support"], formats);
+    text += requantised_text(result["requantised"]) + support_text(result["support"], formats);
   }
   text += "Metadata\n";
   for (const auto& [key, value] : result["metadata"].items()) text += row(key, shown(value));

@@ -64,6 +64,7 @@ class HookedBackend final : public Backend {
     return {own.name, version == 0 ? own.version : version};
   }
   bool uses_host_values() const override { return inner_->uses_host_values(); }
+  uint32_t over_read_bytes() const override { return inner_->over_read_bytes(); }
   bool supports(const Step& step, const Plan& plan) const override { return inner_->supports(step, plan); }
   Result<Program*> compile(const PlanPart& part, Arena& arena, Footprint* footprint) override {
     return inner_->compile(part, arena, footprint);

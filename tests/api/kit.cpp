@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "core/mote_dev.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -43,6 +44,14 @@ Model::Model(mote_engine* engine, Bytes bytes, mote_memory memory, const mote_mo
 Session::Session(mote_model* model, mote_session_options options, mote_memory memory) {
   options.struct_bytes = sizeof options;
   call_must([&](mote_error* error) { return mote_session_open(model, &options, memory, &session_, error); });
+}
+
+std::vector<const char*> host_backends() {
+  std::vector<const char*> names;
+  for (uint32_t i = 0; const char* name = mote_dev_backend_name(i); ++i)
+    for (const std::string known : {"cpu", "reference", "xnnpack"})
+      if (known == name) names.push_back(name);
+  return names;
 }
 
 mote_source source_of(const Bytes& bytes) {

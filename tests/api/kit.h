@@ -75,6 +75,9 @@ mote_source source_of(const Bytes& bytes);
 mote_session_options session_options(uint32_t context = 0, uint32_t max_batch = 0);
 mote_engine_options engine_options(const char* backends, uint32_t threads = 1);
 
+// The backends of this build whose states lie in host memory: what a test of "every backend" walks.
+std::vector<const char*> host_backends();
+
 mote_quote quote_engine(const mote_engine_options& options);
 mote_quote quote_session(mote_model* model, const mote_session_options& options);
 // Of the model, and of a session with it.

@@ -2,6 +2,7 @@
 // one that was never touched.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include "tests/api/hooked_backend.h"
 #include "tests/api/snapshots.h"
@@ -21,7 +22,7 @@ mote_engine_options with_hooks(HookedBackend& hooked, void** extra) {
 
 TEST_CASE("A restore that is cancelled or fails at any row keeps the session's tokens and their bits",
           "[api][snapshot][cancel]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   const bool cancels = GENERATE(true, false);
   HookedBackend hooked(backend);
   void* extra = nullptr;
@@ -70,7 +71,7 @@ TEST_CASE("A restore that is cancelled or fails at any row keeps the session's t
 
 TEST_CASE("After a feed that is cancelled with nothing pending, going on gives the bits of a session never cancelled",
           "[api][cancel]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   const int finished = GENERATE(0, 1, 2);   // batches of 8 before the cancel
   CAPTURE(backend, finished);
   HookedBackend hooked(backend);

@@ -10,7 +10,7 @@
 //   gate        that of its activation, times |u|, and one rounding of the product: u |y|
 //   softcap     quotient, tanh (which shrinks relative errors) and product: 5 u |y|; where the quotient is subnormal
 //   its
-//               rounding counts factor times
+//               rounding counts factor times. xnnpack: 1 / factor is rounded too and its tanh is good to 6 u: 10 u |y|
 #include <cmath>
 #include <string>
 
@@ -49,6 +49,13 @@ std::vector<double> gate_limit(const Case& self, const std::vector<float>& expec
         activation_limit(self.plan.steps[0].attributes.activate.function, self.input(0)[i], up == 0 ? 0 : y / up);
     limits[i] = of_activation * up + 2 * u * y + (of_activation == 0 ? 0 : 0x1p-148);
   }
+  return limits;
+}
+
+std::vector<double> softcap_limit_of_xnnpack(const Case& self, const std::vector<float>& expected) {
+  const double subnormal = std::abs(double{self.plan.steps[0].attributes.scale.factor}) * 0x1p-149 + 0x1p-148;
+  std::vector<double> limits(expected.size());
+  for (size_t i = 0; i < limits.size(); ++i) limits[i] = 10 * u * std::abs(double{expected[i]}) + subnormal;
   return limits;
 }
 
@@ -121,7 +128,7 @@ std::vector<Case> factor_cases(Op op, const std::vector<float>& factors, uint64_
       Case& made = cases.emplace_back(elementwise_case(op, columns, random));
       made.name += " by " + std::to_string(factor);
       made.plan.steps[0].attributes.scale.factor = factor;
-      if (op == Op::softcap) made.limit = softcap_limit;
+      if (op == Op::softcap) made.limit = softcap_limit, made.limit_of_xnnpack = softcap_limit_of_xnnpack;
     }
   }
   return cases;

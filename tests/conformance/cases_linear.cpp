@@ -13,6 +13,12 @@
 //                    sqrt(12), and their squares add up.
 //   exact codes      a row of x of whole numbers, 127 the largest in each block, loses nothing in 8 bits: a = 0. What
 //                    the noise of 8 bits would hide, such as the last bit of one sub-scale, shows.
+//   xnnpack          runs block formats as int8 per row of weights, x as int8 per row of x with a zero point. With s =
+//                    largest |w| / 127 of the row and t = (largest x or 0 - least x or 0) / 255: a weight changes by at
+//                    most s / 2, an x by at most t (half of it in rounding, half where the rounded zero point pushes
+//                    the end of the range out). (s/2 sum |x| + t sum (|w| + s/2)) (1 + 2^-10) + 4 u (|y| + |bias|), and
+//                    what is flushed to zero: rows of weights below 2^-119, rows of x that span less than 2^-100.
+//                    Deviation: s / sqrt 12 for each weight, t / sqrt 12 for each x.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -93,6 +99,53 @@ std::vector<double> linear_deviation(const Case& self, const std::vector<float>&
   return deviations;
 }
 
+// One row of x against one of weights, both as int8: how far off at most, and the square of the deviation.
+struct Int8Error {
+  double limit = 0, variance = 0;
+};
+Int8Error int8_error(const float* w, const float* x, size_t columns) {
+  double largest_w = 0, least = 0, largest = 0, sum_w = 0, sum_x = 0, squares_w = 0, squares_x = 0;
+  for (size_t k = 0; k < columns; ++k) {
+    const double of_w = double{w[k]}, of_x = double{x[k]};
+    largest_w = std::max(largest_w, std::abs(of_w));
+    least = std::min(least, of_x);
+    largest = std::max(largest, of_x);
+    sum_w += std::abs(of_w);
+    sum_x += std::abs(of_x);
+    squares_w += of_w * of_w;
+    squares_x += of_x * of_x;
+  }
+  const double s = largest_w / 127, t = (largest - least) / 255, n = static_cast<double>(columns);
+  Int8Error error;
+  error.limit = (s / 2 * sum_x + t * (sum_w + n * s / 2)) * (1 + 0x1p-10);
+  if (largest_w < 0x1p-119) error.limit += largest_w * sum_x;
+  if (largest - least < 0x1p-100) error.limit += 0x1p-100 * sum_w;
+  error.variance = (s * s * squares_x + t * t * squares_w) / 12;
+  return error;
+}
+
+std::vector<double> int8_bounds(const Case& self, const std::vector<float>& expected, bool deviation) {
+  const Matrix& matrix = self.plan.steps[0].matrix;
+  const std::vector<float>& x = self.input(0);
+  const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, self.plan.matrices.at(0));
+  std::vector<double> bounds(expected.size());
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    const size_t row = i / matrix.rows, out = i % matrix.rows;
+    const double bias = self.plan.biases.empty() ? 0 : std::abs(double{self.plan.biases.at(0)[out]});
+    const Int8Error error = int8_error(&w[out * matrix.columns], &x[row * matrix.columns], matrix.columns);
+    bounds[i] = (deviation ? std::sqrt(error.variance) : error.limit) + 4 * u * (std::abs(double{expected[i]}) + bias) +
+                0x1p-126;
+  }
+  return bounds;
+}
+
+std::vector<double> int8_limit(const Case& self, const std::vector<float>& expected) {
+  return int8_bounds(self, expected, false);
+}
+std::vector<double> int8_deviation(const Case& self, const std::vector<float>& expected) {
+  return int8_bounds(self, expected, true);
+}
+
 struct Shape {
   uint32_t rows, out, columns;   // columns in blocks for block formats
   bool bias;
@@ -111,6 +164,7 @@ Case linear_case(Format format, Shape shape, CaseRandom& random) {
   made.plan.matrix(format, shape.out, columns, random_matrix(format, shape.out, columns, random));
   if (shape.bias) made.plan.bias(random.normals(shape.out));
   made.limit = linear_limit;
+  if (block != 1) made.limit_of_xnnpack = int8_limit;
   return made;
 }
 
@@ -149,7 +203,7 @@ std::vector<Case> linear_cases() {
     const bool elements = format_info(format).block_values == 1;
     for (const Shape& shape : elements ? of_elements : of_blocks) {
       cases.push_back(linear_case(format, shape, random));
-      if (!elements) cases.back().deviation = linear_deviation;
+      if (!elements) cases.back().deviation = linear_deviation, cases.back().deviation_of_xnnpack = int8_deviation;
     }
     cases.push_back(linear_case(format, {5, 9, elements ? 70U : 3U, true}, random));
     make_x_hard(cases.back(), random);

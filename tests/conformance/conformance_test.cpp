@@ -64,7 +64,7 @@ void check_case(const BackendEntry& entry, const Case& test_case, const std::vec
   try {
     const std::vector<float> found = run(entry, test_case, {});
     if (found.empty() && !expected.empty()) return;
-    report->add(entry, test_case, "", compare(test_case, expected, found));
+    report->add(entry, test_case, "", compare(test_case, expected, found, entry.name));
     compare_ways(entry, test_case, found, report);
   } catch (const std::exception& error) {
     report->add(entry, test_case, "", error.what());

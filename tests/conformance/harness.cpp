@@ -90,8 +90,8 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
   parallel_.self = &options_.lanes;
   parallel_.run_region = options_.threads ? run_lanes_on_threads : run_lanes_backwards;
   wire_plan();
-  lay_out_values();
   make_backend(entry);
+  lay_out_values();
   supported_ =
       std::ranges::all_of(blank_steps_, [&](const Step& step) { return backend_->supports(step, blank_plan_); });
   if (supported_) open();
@@ -139,8 +139,8 @@ void Rig::lay_out_values() {
     const ValueInfo& info = plan_.values[id];
     const uint64_t rows = info.rows == Dimension::tokens ? shape_.max_batch : shape_.max_outputs;
     const bool aliased = options_.in_place && last.output.id == id;
-    value_memory_.push_back(aliased ? GuardedMemory()
-                                    : GuardedMemory(rows * info.columns * 4, kArenaAlignment, options_.guard, 0xFF));
+    const uint64_t bytes = rows * info.columns * 4 + over_read_bytes_;
+    value_memory_.push_back(aliased ? GuardedMemory() : GuardedMemory(bytes, kArenaAlignment, options_.guard, 0xFF));
     std::byte* at = value_memory_.back().data();
     if (at != nullptr && (base_ == nullptr || at < base_)) base_ = at;
   }
@@ -153,6 +153,7 @@ void Rig::make_backend(const BackendEntry& entry) {
   engine_ = exactly("create", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     backend_ = checked("create", entry.create(BackendServices{parallel_}, arena), measures, must_fail);
   });
+  over_read_bytes_ = backend_->over_read_bytes();
 }
 
 void Rig::open() {
@@ -260,7 +261,13 @@ void Rig::check_memory() const {
   whole(engine_, "the engine's memory");
   whole(model_, "the model's memory");
   whole(session_, "the session's memory");
-  for (size_t id = 0; id < value_memory_.size(); ++id) whole(value_memory_[id], "Value " + std::to_string(id));
+  for (size_t id = 0; id < value_memory_.size(); ++id) {
+    const GuardedMemory& memory = value_memory_[id];
+    whole(memory, "Value " + std::to_string(id));
+    for (uint64_t i = 0; memory.data() != nullptr && i < over_read_bytes_; ++i)
+      if (memory.data()[memory.bytes() - 1 - i] != std::byte{0xFF})
+        fail("what may be read behind Value " + std::to_string(id) + " was written");
+  }
   for (const auto& [memory, bytes] : constants_) {
     whole(memory, "a weight");
     if (std::memcmp(memory.data(), bytes.data(), bytes.size()) != 0) fail("a weight was written");
@@ -306,9 +313,10 @@ double excess_of(float expected, float found, double limit) {
 }
 
 // The root mean square of difference / deviation over the elements that are finite; 0 when they are few.
-double spread_of(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found) {
-  if (test_case.deviation == nullptr) return 0;
-  const std::vector<double> deviations = test_case.deviation(test_case, expected);
+double spread_of(const Case& test_case, const Case::Bounds& bounds, const std::vector<float>& expected,
+                 const std::vector<float>& found) {
+  if (bounds.deviation == nullptr) return 0;
+  const std::vector<double> deviations = bounds.deviation(test_case, expected);
   double squares = 0;
   size_t counted = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -322,11 +330,13 @@ double spread_of(const Case& test_case, const std::vector<float>& expected, cons
 
 }   // namespace
 
-std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found) {
+std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found,
+                    std::string_view backend) {
   if (expected.size() != found.size())
     return std::to_string(found.size()) + " elements instead of " + std::to_string(expected.size());
+  const Case::Bounds bounds = test_case.bounds_of(backend);
   const std::vector<double> limits =
-      test_case.limit == nullptr ? std::vector<double>(expected.size(), 0.0) : test_case.limit(test_case, expected);
+      bounds.limit == nullptr ? std::vector<double>(expected.size(), 0.0) : bounds.limit(test_case, expected);
   if (limits.size() != expected.size()) fail("the case's limits are not as many as its elements");
   size_t worst = 0;
   double worst_excess = -1;
@@ -334,7 +344,7 @@ std::string compare(const Case& test_case, const std::vector<float>& expected, c
     const double excess = excess_of(expected[i], found[i], limits[i]);
     if (excess > worst_excess) worst_excess = excess, worst = i;
   }
-  const double spread = spread_of(test_case, expected, found);
+  const double spread = spread_of(test_case, bounds, expected, found);
   if (worst_excess <= 1 && spread <= Case::kSpread) return {};
   const size_t columns = test_case.compared.exists() ? test_case.compared.columns : expected.size();
   char text[256];

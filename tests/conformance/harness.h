@@ -49,7 +49,7 @@ class Rig {
 
  private:
   void wire_plan();
-  void lay_out_values();
+  void lay_out_values();   // as the planner does, with what the backend may read behind them
   void make_backend(const BackendEntry& entry);
   void open();
   void fill_values(uint32_t first, uint32_t rows);
@@ -67,6 +67,7 @@ class Rig {
   std::vector<uint64_t> offset_bytes_;
   std::byte* base_ = nullptr;
   GuardedMemory engine_, model_, session_;
+  uint32_t over_read_bytes_ = 0;
   Backend* backend_ = nullptr;
   Program* program_ = nullptr;
   Executor* executor_ = nullptr;
@@ -80,8 +81,10 @@ std::vector<float> state_values(Rig& rig, const Case& test_case);
 // What a case gives on the oracle, everything in one batch.
 std::vector<float> oracle(const Case& test_case);
 
-// Empty, or a sentence with the worst element. NaN and infinities of the oracle must be not finite here too.
-std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found);
+// Empty, or a sentence with the worst element. NaN and infinities of the oracle must be not finite here too. `backend`:
+// whose bounds hold, where it has some of its own.
+std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found,
+                    std::string_view backend = {});
 // Empty, or the first element whose bits differ.
 std::string compare_bits(const std::vector<float>& expected, const std::vector<float>& found);
 

@@ -74,12 +74,24 @@ struct Case {
   uint32_t first_position = 0;
   KvType kv_type = KvType::f32;
   Value compared;   // the Value that is compared; none: state 0 is, as exported
+  using Bound = std::vector<double> (*)(const Case& self, const std::vector<float>& expected);
   // The greatest allowed |difference| of each compared element, from the oracle's values. Empty: equal bits.
-  std::vector<double> (*limit)(const Case& self, const std::vector<float>& expected) = nullptr;
+  Bound limit = nullptr;
   // Where errors are many and independent: the standard deviation of each element's. The root mean square of difference
   // / deviation may be at most kSpread; the limits are worst cases and would let a wrong scale pass in a long row.
-  std::vector<double> (*deviation)(const Case& self, const std::vector<float>& expected) = nullptr;
+  Bound deviation = nullptr;
   static constexpr double kSpread = 1.5;
+  // Instead of these for the backend xnnpack, whose README derives them; null: the same.
+  Bound limit_of_xnnpack = nullptr, deviation_of_xnnpack = nullptr;
+
+  struct Bounds {
+    Bound limit, deviation;
+  };
+  Bounds bounds_of(std::string_view backend) const {
+    if (backend != "xnnpack") return {limit, deviation};
+    return {limit_of_xnnpack == nullptr ? limit : limit_of_xnnpack,
+            deviation_of_xnnpack == nullptr ? deviation : deviation_of_xnnpack};
+  }
 
   uint32_t positions() const { return static_cast<uint32_t>(tokens.size()); }
   const std::vector<float>& input(uint32_t index, size_t step = 0) const {

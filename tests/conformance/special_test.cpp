@@ -33,8 +33,8 @@ std::string wrong_on_any_backend(const std::vector<Case>& cases, size_t* compare
         if (!rig.supported()) continue;
         rig.run_all();
         rig.check_memory();
-        sentence =
-            compare(test_case, expected, test_case.compared.exists() ? rig.output() : state_values(rig, test_case));
+        sentence = compare(test_case, expected,
+                           test_case.compared.exists() ? rig.output() : state_values(rig, test_case), entry.name);
         ++*compared;
       } catch (const std::exception& error) {
         sentence = error.what();
@@ -142,7 +142,7 @@ TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it",
           if (!data.empty() && !(std::isnan(odd) && is_appended(made.plan, id)))
             data[random.below(static_cast<uint32_t>(data.size()))] = odd;
         made.name += std::isnan(odd) ? ", a NaN in each input" : ", an infinity in each input";
-        made.deviation = nullptr;
+        made.deviation = made.deviation_of_xnnpack = nullptr;
         cases.push_back(std::move(made));
       }
     }
@@ -164,7 +164,7 @@ TEST_CASE("a block of weights with all bits set harms only what depends on it", 
       const size_t block = random.below(static_cast<uint32_t>(bytes.size() / format.block_bytes));
       std::memset(&bytes[block * format.block_bytes], 0xFF, format.block_bytes);
       made.name += ", a block of ones";
-      made.deviation = nullptr;
+      made.deviation = made.deviation_of_xnnpack = nullptr;
       cases.push_back(std::move(made));
     }
   }
@@ -224,7 +224,7 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
       if (!rig.run_only(0, made.positions(), &not_set).ok()) wrong += what + "failed after a cancelled run";
       rig.executor().commit();
       if (made.compared.exists()) {
-        const std::string sentence = compare(made, oracle(made), rig.output());
+        const std::string sentence = compare(made, oracle(made), rig.output(), entry.name);
         if (!sentence.empty()) wrong += what + sentence;
       }
       rig.check_memory();

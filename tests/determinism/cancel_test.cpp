@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -45,7 +46,7 @@ struct Rig {
 };
 
 TEST_CASE("After a cancel no further step is begun", "[determinism][cancel]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   Rig rig(backend);
   const Session session(rig.model, session_options(64, 32));
   const Tokens tokens = some_tokens(33, 300);
@@ -61,12 +62,12 @@ TEST_CASE("After a cancel no further step is begun", "[determinism][cancel]") {
     CHECK(done == 0);
     most_after = std::max(most_after, rig.at.n_regions - when);
   }
-  CHECK(most_after <= 1);   // a step has two regions at most
+  CHECK(most_after <= (std::string(backend) == "xnnpack" ? 2 : 1));   // a step has two regions at most, there three
   CHECK(most_after < per_layer);
 }
 
 TEST_CASE("A prompt that is cancelled anywhere goes on with the bits of a cold run", "[determinism][cancel]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   Rig rig(backend);
   const Tokens first = some_tokens(30, 300);
   Tokens second(first.begin(), first.begin() + 13);
@@ -101,7 +102,7 @@ TEST_CASE("A prompt that is cancelled anywhere goes on with the bits of a cold r
 }
 
 TEST_CASE("A cancelled evaluation leaves no logits that a later batch has written over", "[determinism][cancel]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   Rig rig(backend);
   const Tokens tokens = some_tokens(24, 300);
   const auto go_on = [](void*, size_t, size_t, const float*, size_t) { return 0; };
@@ -134,7 +135,7 @@ TEST_CASE("A cancelled evaluation leaves no logits that a later batch has writte
 
 TEST_CASE("Cancels from another thread at any time leave sessions whose bits are those of cold ones",
           "[determinism][cancel][threads]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   const Engine engine(backend, 2);
   const Model model(engine, toy_llama(kWide));
   const Tokens tokens = some_tokens(40, 300);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <thread>
 
 #include "tests/api/kit.h"
@@ -26,7 +27,7 @@ std::vector<float> whole_run(mote_model* model, uint64_t seed) {
 }
 
 TEST_CASE("Two sessions that step at once give the bits of each alone", "[determinism][threads]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   const Engine engine(backend, 3);
   const Model model(engine, toy_llama(kWide));
   const std::vector<float> alone[2] = {whole_run(model, 1), whole_run(model, 2)};
@@ -80,7 +81,7 @@ ModelUse use_model(mote_model* model, uint32_t seed) {
 
 TEST_CASE("One model serves quotes, texts and sessions of four threads at once as it does one after the other",
           "[determinism][threads]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   constexpr size_t kThreads = 4;
   const Engine engine(backend, 2);
   const Model model(engine, toy_llama(kSmall));
@@ -111,7 +112,7 @@ void on_threads(void* user, uint32_t lanes, void (*task)(void* context, uint32_t
 }
 
 TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[determinism][threads]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   std::vector<float> own;
   {
     const Engine engine(backend, 1);
@@ -147,7 +148,7 @@ void cancelling(void* user, uint32_t lanes, void (*task)(void* context, uint32_t
 
 TEST_CASE("A cancel at any step keeps whole batches, and going on gives the bits of a cold run",
           "[determinism][cancel]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   CancelAt at;
   mote_engine_options engine_with = engine_options(backend, 2);
   engine_with.parallel_for = cancelling;

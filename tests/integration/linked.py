@@ -1,6 +1,8 @@
 """What is built in is there however a program is linked: registration asks for no linker's favour.
 
-  linked.py ROOT WORK CC AR ARCHIVE LISTED        LISTED: the program of the tree whose lines all of them must print
+  linked.py ROOT WORK CC AR ARCHIVE LISTED [BESIDE...]
+
+LISTED: the program of the tree whose lines all of them must print. BESIDE: archives of libraries under a backend.
 """
 import os
 import shutil
@@ -8,14 +10,14 @@ import sys
 
 from steps import run, write
 
-root, work, cc, ar, archive, listed = sys.argv[1:]
+root, work, cc, ar, archive, listed, *beside = sys.argv[1:]
 shutil.rmtree(work, ignore_errors=True)
 os.makedirs(work)
 wanted = run(listed)
 for kind in ("backend cpu\n", "op linear\n", "format q4_1\n"):
     if kind not in wanted:
         sys.exit(f"FAIL: the program of the tree lists no {kind}")
-source, libraries = root + "/tests/integration/listed.c", ["-lm", "-pthread"]
+source, libraries = root + "/tests/integration/listed.c", [*beside, "-lm", "-pthread"]
 compile_with = [cc, "-std=c99", "-O1", "-I", root]
 ways = {
     "as it is": [source, archive],

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <memory>
 #include <thread>
 
@@ -79,7 +80,7 @@ mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
 }
 
 TEST_CASE("Feeding, stepping, sampling and saying call the heap on no thread", "[memory][heap][threads]") {
-  const char* backend = GENERATE("cpu", "reference");
+  const char* backend = GENERATE(from_range(host_backends()));
   const uint32_t threads = GENERATE(1u, 2u, 3u, 8u);
   const Engine engine(backend, threads);
   const Model model(engine, toy_llama());

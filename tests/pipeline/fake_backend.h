@@ -70,10 +70,12 @@ struct FakeBackend final : Backend {
   std::set<Op> refused;
   FakeExecutor executor;
   Arithmetic rounds = {nullptr, 0};   // NULL: its name, version 1
+  uint32_t over_read = 0;
 
   const char* name() const override { return name_; }
   Arithmetic arithmetic() const override { return rounds.name == nullptr ? Backend::arithmetic() : rounds; }
   bool uses_host_values() const override { return host_; }
+  uint32_t over_read_bytes() const override { return over_read; }
   bool supports(const Step& step, const Plan&) const override { return refused.count(step.op) == 0; }
   Result<Program*> compile(const PlanPart&, Arena&, Footprint*) override { return static_cast<Program*>(nullptr); }
   Result<Executor*> open(const PlanPart& part, Program*, const SessionShape&, const ValueMemory& values, Arena& arena,

@@ -13,23 +13,25 @@ using namespace mote::test;
 
 namespace {
 
-uint64_t bytes_of(const ValueInfo& value, const SessionShape& shape) {
+uint64_t bytes_of(const ValueInfo& value, const SessionShape& shape, uint32_t over_read) {
   const uint64_t rows = value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
-  return (rows * value.columns * 4 + 63) / 64 * 64;
+  return (rows * value.columns * 4 + over_read + 63) / 64 * 64;
 }
 
-// "" or what is wrong: two Values that are needed at one time and share bytes, or one that sticks out of the block. The
-// output of an in-place step may share the bytes of its first input exactly.
-std::string find_overlap(const Plan& plan, const SessionShape& shape, std::span<const uint64_t> offsets,
-                         uint64_t total) {
+// "" or what is wrong: two Values that are needed at one time and share bytes, or one that sticks out of the block,
+// what may be read behind it included. The output of an in-place step may share the bytes of its first input exactly.
+std::string find_overlap(const Plan& plan, const SessionShape& shape, std::span<const uint64_t> offsets, uint64_t total,
+                         uint32_t over_read = 0) {
   for (size_t a = 0; a < plan.values.size(); ++a) {
     if (offsets[a] == ValueMemory::kNowhere) continue;
-    if (offsets[a] + bytes_of(plan.values[a], shape) > total) return "Value " + std::to_string(a) + " sticks out";
+    if (offsets[a] + bytes_of(plan.values[a], shape, over_read) > total)
+      return "Value " + std::to_string(a) + " sticks out";
     if (offsets[a] % 64 != 0) return "Value " + std::to_string(a) + " is not aligned";
     for (size_t b = a + 1; b < plan.values.size(); ++b) {
       if (offsets[b] == ValueMemory::kNowhere) continue;
       const ValueInfo &x = plan.values[a], &y = plan.values[b];
-      const bool apart = offsets[a] + bytes_of(x, shape) <= offsets[b] || offsets[b] + bytes_of(y, shape) <= offsets[a];
+      const bool apart = offsets[a] + bytes_of(x, shape, over_read) <= offsets[b] ||
+                         offsets[b] + bytes_of(y, shape, over_read) <= offsets[a];
       if (apart || x.last_step < y.first_step) continue;
       const Step& maker = plan.steps[y.first_step];
       const bool in_place = x.last_step == y.first_step && op_info(maker.op).in_place && maker.inputs[0].id == a &&
@@ -72,13 +74,14 @@ void build_random(PlanBuilder& b, uint32_t seed) {
 
 TEST_CASE("Values that are needed at one time never share bytes", "[pipeline][planner]") {
   FakeBackend backend("fake");
+  backend.over_read = GENERATE(0u, 16u, 100u);
   const SessionShape shape{GENERATE(1u, 7u, 64u), GENERATE(1u, 5u), 128, KvType::f32};
   TestPlan test([](PlanBuilder& b) { build_small(b, 3); });
   const PlacedPart part{{&test.plan, 0, static_cast<uint32_t>(test.plan.steps.size())}, &backend, nullptr};
   std::vector<uint64_t> offsets(test.plan.values.size());
   const Result<uint64_t> total = plan_values(test.plan, {&part, 1}, shape, offsets);
   REQUIRE(total.ok());
-  CHECK(find_overlap(test.plan, shape, offsets, total.value()) == "");
+  CHECK(find_overlap(test.plan, shape, offsets, total.value(), backend.over_read) == "");
   // Layers reuse each other's bytes: three take no more than two.
   TestPlan two([](PlanBuilder& b) { build_small(b, 2); });
   const PlacedPart part_of_two{{&two.plan, 0, static_cast<uint32_t>(two.plan.steps.size())}, &backend, nullptr};
