@@ -1,6 +1,7 @@
 // mote_dev.h: tables, support and plans, for the command line, tests and benchmarks.
 #include "core/handles.h"
 #include "core/mote_dev.h"
+#include "core/session.h"
 
 namespace mote {
 namespace {
@@ -53,6 +54,13 @@ struct Probe {
     }
   }
 };
+
+// Of the part that has this step, or null.
+const char* backend_of(std::span<const PlacedPart> parts, uint32_t index) {
+  for (const PlacedPart& part : parts)
+    if (index >= part.part.first && index - part.part.first < part.part.count) return part.backend->name();
+  return nullptr;
+}
 
 bool same(const char* a, std::string_view b) { return a != nullptr && b == a; }
 
@@ -110,9 +118,19 @@ mote_status mote_dev_get_step(const mote_model* model, uint32_t index, mote_dev_
   describe_step(found, step->text, sizeof step->text);
   step->op = op_info(found.op).name.data();
   step->backend = "";
-  for (const PlacedPart& part : model->parts)
-    if (index >= part.part.first && index - part.part.first < part.part.count) step->backend = part.backend->name();
+  if (const char* backend = backend_of(model->plans.current().parts, index); backend != nullptr)
+    step->backend = backend;
   return MOTE_OK;
+}
+
+const char* mote_dev_session_backend(const mote_session* session, uint32_t index) {
+  const mote::SessionCall call(session);
+  return call.status().ok() ? mote::backend_of(session->sequence->parts(), index) : nullptr;
+}
+
+uint32_t mote_dev_session_fallbacks(const mote_session* session) {
+  const mote::SessionCall call(session);
+  return call.status().ok() ? session->sequence->n_fallbacks() : 0;
 }
 
 uint32_t mote_dev_lane_tasks(const mote_engine* engine, uint64_t* tasks, uint32_t capacity) {
