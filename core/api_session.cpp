@@ -68,8 +68,8 @@ Status read_stops(const mote_session_options& options, std::span<std::string_vie
 
 Status measure_session(mote_model& model, const CompiledPlan& now, const mote_session_options& options,
                        SessionBytes* bytes, uint64_t* total_bytes) {
-  Arena arena;
   mote_session* none = nullptr;
+  Arena arena;
   const QuoteRoom room(model);
   MOTE_RETURN_IF_ERROR(room.status());
   MOTE_RETURN_IF_ERROR(layout_session(model.plans, now, longest_piece_bytes(model), model.config.context_length,
@@ -88,13 +88,10 @@ Status open_session(mote_model* model, const mote_session_options* given, const 
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_session_options", &options));
   uint64_t bytes = given_memory.bytes;
   const CompiledPlan& now = model->plans.current();
-  if (given_memory.data == nullptr) {
-    SessionBytes measured;
-    MOTE_RETURN_IF_ERROR(measure_session(*model, now, options, &measured, &bytes));
-  }
+  SessionBytes measured, taken;
+  if (given_memory.data == nullptr) MOTE_RETURN_IF_ERROR(measure_session(*model, now, options, &measured, &bytes));
   MOTE_ASSIGN_OR_RETURN(const Memory memory, obtain_memory(given_memory, bytes, "the session"));
   Arena arena(memory.data, memory.bytes);
-  SessionBytes taken;
   mote_session* opened = nullptr;
   const Status status = layout_session(model->plans, now, longest_piece_bytes(*model), model->config.context_length,
                                        options, arena, {}, &taken, &opened);
