@@ -1,6 +1,7 @@
 // mote_dev.h: tables, support and plans, for the command line, tests and benchmarks.
 #include "core/handles.h"
 #include "core/mote_dev.h"
+#include "core/session.h"
 
 namespace mote {
 namespace {
@@ -53,6 +54,13 @@ struct Probe {
     }
   }
 };
+
+// The part that has this step, or null.
+const PlacedPart* part_of(std::span<const PlacedPart> parts, uint32_t index) {
+  for (const PlacedPart& part : parts)
+    if (index >= part.part.first && index - part.part.first < part.part.count) return &part;
+  return nullptr;
+}
 
 bool same(const char* a, std::string_view b) { return a != nullptr && b == a; }
 
@@ -111,12 +119,23 @@ mote_status mote_dev_get_step(const mote_model* model, uint32_t index, mote_dev_
   step->op = op_info(found.op).name.data();
   step->backend = "";
   step->weight_error = 0;
-  for (const PlacedPart& part : model->parts) {
-    if (index < part.part.first || index - part.part.first >= part.part.count) continue;
-    step->backend = part.backend->name();
-    if (part.program != nullptr) step->weight_error = part.program->weight_error(index - part.part.first);
-  }
+  const PlacedPart* part = part_of(model->plans.current().parts, index);
+  if (part == nullptr) return MOTE_OK;
+  step->backend = part->backend->name();
+  if (part->program != nullptr) step->weight_error = part->program->weight_error(index - part->part.first);
   return MOTE_OK;
+}
+
+const char* mote_dev_session_backend(const mote_session* session, uint32_t index) {
+  const mote::SessionCall call(session);
+  if (!call.status().ok()) return nullptr;
+  const mote::PlacedPart* part = mote::part_of(session->sequence->parts(), index);
+  return part == nullptr ? nullptr : part->backend->name();
+}
+
+uint32_t mote_dev_session_fallbacks(const mote_session* session) {
+  const mote::SessionCall call(session);
+  return call.status().ok() ? session->sequence->n_fallbacks() : 0;
 }
 
 uint32_t mote_dev_lane_tasks(const mote_engine* engine, uint64_t* tasks, uint32_t capacity) {

@@ -176,6 +176,7 @@ class EngineOpening {
   Status start_threads(bool own_threads, void* pool_memory) {
     engine_->parallel_for = options_.parallel_for;
     engine_->parallel_for_user = options_.parallel_for_user;
+    engine_->log = {options_.log, options_.log_user};
     engine_->services.instruction_sets = instruction_sets_;
     Parallel& parallel = engine_->services.parallel;
     parallel.lanes = threads_;
@@ -269,6 +270,8 @@ class EngineOpening {
 
   Status add(Backend* backend) {
     const size_t most = built_in_backends().size() + options_.n_extra_backends;
+    if (count_ == kMaxBackends)
+      return Status::error(Code::invalid_argument, "an engine takes at most {} backends", kMaxBackends);
     if (count_ == most)
       return Status::error(Code::invalid_argument, "the list of backends ({}) has more than {} names",
                            options_.backends == nullptr ? "auto" : options_.backends, most);

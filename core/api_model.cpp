@@ -147,12 +147,21 @@ uint64_t scratch_bytes_for(const gguf::File& file) {
   Arena arena;
   static_cast<void>(gguf::TensorIndex::create(file, arena).ok());
   arena.take<Step>(steps), arena.take<ValueInfo>(steps), arena.take<StateInfo>(steps);
-  arena.take<PlacedPart>(steps), arena.take<uint64_t>(steps);
+  arena.take<uint64_t>(steps);
   return arena.used_bytes();
 }
 
+// What a call asks for, beside the model's own bytes.
+struct QuoteWanted {
+  const mote_session_options* session_options = nullptr;
+  mote_quote* model = nullptr;
+  mote_quote* session = nullptr;
+  BackendSet excluded = 0;   // backends that failed while this model was opened
+  bool fallbacks = true;
+};
+
 Status quote_model(mote_engine* engine, OpenedSource& source, const mote_model_options& options,
-                   const mote_session_options* session_options, mote_quote* model_quote, mote_quote* session_quote) {
+                   const QuoteWanted& wanted) {
   MOTE_RETURN_IF_ERROR(read_head(&source, formats_of(options)));
   // 6 KiB: looked at where it lies
   const Result<gguf::File> opened = gguf::File::open(source.bytes, source.size_bytes, formats_of(options));
@@ -161,21 +170,23 @@ Status quote_model(mote_engine* engine, OpenedSource& source, const mote_model_o
   MOTE_ASSIGN_OR_RETURN(const Memory memory,
                         obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
   Arena arena, scratch(memory.data, memory.bytes);
-  ModelOpening opening(*engine, file, options.vocabulary_only != 0, arena, &scratch);
+  ModelOpening opening(*engine, file, options.vocabulary_only != 0, wanted.excluded, arena, &scratch);
   Status status = opening.run(source.copies ? source.size_bytes : 0);
   mote_quote filled{};
   if (status.ok()) {
     fill_model_quote(opening.bytes(), arena.used_bytes(), source, &filled);
-    if (model_quote != nullptr) status = write_struct(filled, "model_quote", model_quote);
+    if (wanted.fallbacks) filled.fallback_bytes = opening.fallback_bytes();
+    if (wanted.model != nullptr) status = write_struct(filled, "model_quote", wanted.model);
   }
-  if (status.ok() && session_quote != nullptr) status = opening.quote_session(session_options, session_quote);
+  if (status.ok() && wanted.session != nullptr) status = opening.quote_session(wanted.session_options, wanted.session);
   release_memory(memory);
   return status;
 }
 
-// Opens in `memory`; what was opened on the way is given back when it fails.
-Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_options& options, const Memory& memory,
-               mote_model** opened) {
+// Opens in `memory`; what was opened on the way is given back when it fails. *failed: the backend that did not compile
+// the model, or null.
+Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_options& options, BackendSet excluded,
+               const Memory& memory, mote_model** opened, const Backend** failed) {
   Arena arena(memory.data, memory.bytes);
   mote_model* model = arena.create<mote_model>();
   if (model == nullptr) return arena.status("the model");
@@ -189,8 +200,10 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
     bytes = copy;
   }
   MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes, formats_of(options)));
-  ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, arena, nullptr);
-  MOTE_RETURN_IF_ERROR(opening.run_into(model));
+  ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, excluded, arena, nullptr);
+  const Status status = opening.run_into(model);
+  *failed = opening.failed_backend();
+  MOTE_RETURN_IF_ERROR(status);
   model->engine = engine;
   model->memory = memory;
   if (!source.copies) {
@@ -199,6 +212,46 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
   }
   *opened = model;
   return {};
+}
+
+// One attempt, without the backends that are excluded. The platform is asked for exactly the quote. With memory handed
+// over, a quote is made only after a failure: it tells what is needed now.
+Status open_without(BackendSet excluded, mote_engine* engine, OpenedSource& source, const mote_model_options& options,
+                    const mote_memory& given_memory, mote_model** model, const Backend** failed) {
+  uint64_t bytes = given_memory.bytes;
+  *failed = nullptr;
+  if (given_memory.data == nullptr || excluded != 0) {
+    mote_quote quote{};
+    quote.struct_bytes = sizeof quote;
+    MOTE_RETURN_IF_ERROR(quote_model(engine, source, options, {nullptr, &quote, nullptr, excluded, false}));
+    bytes = quote.total_bytes;
+  }
+  MOTE_ASSIGN_OR_RETURN(
+      const Memory memory,
+      obtain_memory(given_memory, bytes, excluded == 0 ? "the model" : "the model, without the backends that failed,"));
+  const Status status = open_in(engine, source, options, excluded, memory, model, failed);
+  if (!status.ok()) release_memory(memory);
+  return status;
+}
+
+// A backend that fails to compile the model is left out, as long as others take its steps.
+Status open_on_backends(mote_engine* engine, OpenedSource& source, const mote_model_options& options,
+                        const mote_memory& given_memory, mote_model** model) {
+  const Backend* failed = nullptr;
+  BackendSet excluded = 0;
+  Status status = open_without(excluded, engine, source, options, given_memory, model, &failed);
+  while (may_fall_back(status, failed)) {
+    const Backend& left_out = *failed;
+    excluded |= only(engine->backends, left_out);
+    const Status next = open_without(excluded, engine, source, options, given_memory, model, &failed);
+    if (next.code() == Code::unsupported) break;   // nobody else takes its steps: what failed first is to be told
+    char names[96] = "nothing yet";
+    if (next.ok()) describe_backends((*model)->plans.current().parts, names, sizeof names);
+    engine->log.tell("backend {} failed to compile the model ({}); it goes on with {}", left_out.name(), status,
+                     std::string_view(names));
+    status = next;
+  }
+  return status;
 }
 
 Status open_model(mote_engine* engine, const mote_source* given, const mote_model_options* given_options,
@@ -210,29 +263,14 @@ Status open_model(mote_engine* engine, const mote_source* given, const mote_mode
   MOTE_RETURN_IF_ERROR(read_options(given_options, "mote_model_options", &options));
   OpenedSource source;
   Status status = open_source(given, &source);
-  uint64_t bytes = given_memory.bytes;
-  if (status.ok() && given_memory.data == nullptr) {   // ask the platform for exactly the quote
-    mote_quote quote{};
-    quote.struct_bytes = sizeof quote;
-    status = quote_model(engine, source, options, nullptr, &quote, nullptr);
-    bytes = quote.total_bytes;
-  }
-  if (status.ok()) {
-    const Result<Memory> memory = obtain_memory(given_memory, bytes, "the model");
-    status = memory.status();
-    if (status.ok()) {
-      status = open_in(engine, source, options, memory.value(), model);
-      if (!status.ok()) release_memory(memory.value());
-    }
-  }
+  if (status.ok()) status = open_on_backends(engine, source, options, given_memory, model);
   source.release();
   if (status.ok()) engine->n_models.fetch_add(1);
   return status;
 }
 
 void close_model(mote_model* model) {
-  for (const PlacedPart& part : model->parts)
-    if (part.program != nullptr) part.program->close();
+  model->plans.close();
   model->engine->n_models.fetch_sub(1);
   FileMap map = model->map;
   const Memory memory = model->memory;
@@ -281,7 +319,7 @@ mote_status mote_model_quote(mote_engine* engine, const mote_source* source, con
   if (!status.ok()) return report(status, error);
   OpenedSource opened;
   status = open_source(source, &opened);
-  if (status.ok()) status = quote_model(engine, opened, read, session_options, model_quote, session_quote);
+  if (status.ok()) status = quote_model(engine, opened, read, {session_options, model_quote, session_quote, 0, true});
   opened.release();
   return report(status, error);
 }

@@ -14,6 +14,12 @@ std::span<const T> list_of(const T* items, size_t count) {
   return {items, items == nullptr ? 0 : count};
 }
 
+// Of an enum with the values 0 and 1.
+Status check_choice(const char* name, int32_t value, const char* zero, const char* one) {
+  if (value == 0 || value == 1) return {};
+  return Status::error(Code::invalid_argument, "{} is {}; it must be {} or {}", name, value, zero, one);
+}
+
 Status check_lists(const mote_session_options& options) {
   if (options.n_samplers > kMaxSamplerStages)
     return Status::error(Code::invalid_argument, "n_samplers is {}; at most {} are allowed", options.n_samplers,
@@ -60,6 +66,18 @@ Status read_stops(const mote_session_options& options, std::span<std::string_vie
   return {};
 }
 
+Status measure_session(mote_model& model, const CompiledPlan& now, const mote_session_options& options,
+                       SessionBytes* bytes, uint64_t* total_bytes) {
+  mote_session* none = nullptr;
+  Arena arena;
+  const QuoteRoom room(model);
+  MOTE_RETURN_IF_ERROR(room.status());
+  MOTE_RETURN_IF_ERROR(layout_session(model.plans, now, longest_piece_bytes(model), model.config.context_length,
+                                      options, arena, room.offsets(), bytes, &none));
+  *total_bytes = arena.used_bytes();
+  return {};
+}
+
 Status open_session(mote_model* model, const mote_session_options* given, const mote_memory& given_memory,
                     mote_session** session) {
   if (session == nullptr) return Status::error(Code::invalid_argument, "session is NULL");
@@ -69,20 +87,14 @@ Status open_session(mote_model* model, const mote_session_options* given, const 
   mote_session_options options;
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_session_options", &options));
   uint64_t bytes = given_memory.bytes;
-  if (given_memory.data == nullptr) {
-    mote_quote quote{};
-    quote.struct_bytes = sizeof quote;
-    mote_error error;
-    const mote_status status = mote_session_quote(model, &options, &quote, &error);
-    if (status != MOTE_OK) return Status::error(static_cast<Code>(status), "{}", error.message);
-    bytes = quote.total_bytes;
-  }
+  const CompiledPlan& now = model->plans.current();
+  SessionBytes measured, taken;
+  if (given_memory.data == nullptr) MOTE_RETURN_IF_ERROR(measure_session(*model, now, options, &measured, &bytes));
   MOTE_ASSIGN_OR_RETURN(const Memory memory, obtain_memory(given_memory, bytes, "the session"));
   Arena arena(memory.data, memory.bytes);
-  SessionBytes taken;
   mote_session* opened = nullptr;
-  const Status status = layout_session(model->plan, model->parts, longest_piece_bytes(*model),
-                                       model->config.context_length, options, arena, {}, &taken, &opened);
+  const Status status = layout_session(model->plans, now, longest_piece_bytes(*model), model->config.context_length,
+                                       options, arena, {}, &taken, &opened);
   if (!status.ok()) {
     release_memory(memory);
     return status;
@@ -126,13 +138,12 @@ Result<SequenceOptions> read_sequence_options(const mote_session_options& option
   shape.max_batch = batch < shape.context ? batch : shape.context;
   const uint32_t outputs = options.max_output_rows != 0 ? options.max_output_rows : 1;
   shape.max_outputs = outputs < shape.max_batch ? outputs : shape.max_batch;
-  if (options.kv_type != MOTE_KV_F16 && options.kv_type != MOTE_KV_F32)
-    return Status::error(Code::invalid_argument, "kv_type is {}; it must be MOTE_KV_F16 or MOTE_KV_F32",
-                         options.kv_type);
+  MOTE_RETURN_IF_ERROR(check_choice("kv_type", options.kv_type, "MOTE_KV_F16", "MOTE_KV_F32"));
+  MOTE_RETURN_IF_ERROR(check_choice("on_full", options.on_full, "MOTE_ON_FULL_STOP", "MOTE_ON_FULL_SLIDE"));
+  MOTE_RETURN_IF_ERROR(check_choice("on_backend_failure", options.on_backend_failure, "MOTE_ON_BACKEND_FAILURE_GO_ON",
+                                    "MOTE_ON_BACKEND_FAILURE_STOP"));
   shape.kv_type = options.kv_type == MOTE_KV_F16 ? KvType::f16 : KvType::f32;
-  if (options.on_full != MOTE_ON_FULL_STOP && options.on_full != MOTE_ON_FULL_SLIDE)
-    return Status::error(Code::invalid_argument, "on_full is {}; it must be MOTE_ON_FULL_STOP or MOTE_ON_FULL_SLIDE",
-                         options.on_full);
+  out.falls_back = options.on_backend_failure == MOTE_ON_BACKEND_FAILURE_GO_ON;
   out.slide = options.on_full == MOTE_ON_FULL_SLIDE;
   out.keep = options.keep;
   if (out.slide && out.keep >= shape.context)
@@ -141,9 +152,9 @@ Result<SequenceOptions> read_sequence_options(const mote_session_options& option
   return out;
 }
 
-Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint64_t piece_bytes,
-                      uint32_t trained_context, const mote_session_options& options, Arena& arena,
-                      std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session) {
+Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t piece_bytes, uint32_t trained_context,
+                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch,
+                      SessionBytes* bytes, mote_session** session) {
   MOTE_RETURN_IF_ERROR(check_lists(options));
   MOTE_ASSIGN_OR_RETURN(const SequenceOptions sequence_options, read_sequence_options(options, trained_context));
   std::string_view stops[kMaxStops];
@@ -155,7 +166,7 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   bytes->tables_bytes = arena.used_bytes();
   Sampler measured;
   (sampler != nullptr ? *sampler : measured)
-      .layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
+      .layout(arena, {plans.plan().logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
   const std::span<char> piece = arena.take<char>(piece_bytes);
   const std::span<char> characters = arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)));
   StopShape stop_shape{static_cast<uint32_t>(options.n_stops), 0};
@@ -174,7 +185,7 @@ Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint6
   }
 
   MOTE_ASSIGN_OR_RETURN(Sequence * sequence,
-                        Sequence::create(plan, parts, sequence_options, arena, offset_scratch, &bytes->sequence));
+                        Sequence::create(plans, now, sequence_options, arena, offset_scratch, &bytes->sequence));
   if (opened == nullptr) return {};
   opened->sequence = sequence;
   opened->sampler = sampler;
@@ -201,6 +212,7 @@ Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_
                          filled.activation_bytes - filled.sampler_bytes - filled.history_bytes;
   filled.device_bytes = sequence.footprint.device_bytes;
   filled.library_bytes = sequence.footprint.library_bytes;
+  filled.fallback_bytes = sequence.fallback_bytes;
   return write_struct(filled, "quote", quote);
 }
 
@@ -223,15 +235,10 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
   Status status = read_options(options, "mote_session_options", &read);
   if (!status.ok()) return report(status, error);
   SessionBytes bytes;
-  Arena arena;
-  mote_session* none = nullptr;
+  uint64_t total_bytes = 0;
   const FloatMode float_mode;
-  const QuoteRoom room(*model);
-  status = room.status();
-  if (status.ok())
-    status = layout_session(model->plan, model->parts, longest_piece_bytes(*model), model->config.context_length, read,
-                            arena, room.offsets(), &bytes, &none);
-  if (status.ok()) status = fill_session_quote(bytes, arena.used_bytes(), quote);
+  status = measure_session(*model, model->plans.current(), read, &bytes, &total_bytes);
+  if (status.ok()) status = fill_session_quote(bytes, total_bytes, quote);
   return report(status, error);
 }
 

@@ -9,7 +9,7 @@
 #include "core/model/config.h"
 #include "core/mote.h"
 #include "core/ops/backend.h"
-#include "core/pipeline/placement.h"
+#include "core/pipeline/compiled_plans.h"
 #include "core/pipeline/sequence.h"
 #include "platform/file_map.h"
 #include "platform/float_mode.h"
@@ -76,6 +76,7 @@ struct mote_engine {
   mote::ThreadPool* pool = nullptr;   // NULL with one lane and with the host's parallel_for
   mote_parallel_for parallel_for = nullptr;
   void* parallel_for_user = nullptr;
+  mote::Log log;
   std::span<mote::Backend*> backends;   // in order of preference
   std::atomic<uint32_t> n_models{0};
 };
@@ -88,7 +89,7 @@ struct mote_model {
   mote::gguf::TensorIndex index;
   mote::Config config{};   // n_layers is 0 in a vocabulary-only model
   mote::Plan plan;
-  std::span<mote::PlacedPart> parts;
+  mote::CompiledPlans plans;
   mote::Tokenizer* tokenizer = nullptr;   // NULL: none, for the reason in no_tokenizer
   mote::Status no_tokenizer;
   uint64_t n_parameters = 0, weight_bytes = 0;

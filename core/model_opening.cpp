@@ -120,33 +120,24 @@ Status ModelOpening::layout_plan(mote_model* model) {
   before = arena_.used_bytes();
   if (model != nullptr) model->plan = plan_;
   const Plan& plan = model != nullptr ? model->plan : plan_;   // parts point at it
-  MOTE_ASSIGN_OR_RETURN(placement_, place_steps(plan, engine_.backends, arena_));
-  if (arena_.measuring()) {
-    MOTE_ASSIGN_OR_RETURN(placement_, place_steps(plan, engine_.backends, *scratch_));
-    MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
-  }
+  MOTE_ASSIGN_OR_RETURN(const Placement placement, place_steps(plan, engine_.backends, arena_, excluded_));
   bytes_.plan_bytes += arena_.used_bytes() - before;
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));
   bytes_.compiled_from_bytes = arena_.used_bytes();
-  MOTE_RETURN_IF_ERROR(compile(placement_.parts));
-  if (model != nullptr) model->parts = placement_.parts;
+  CompiledPlan first{excluded_, placement.parts, nullptr, {}};
+  CompiledPlans& plans = model != nullptr ? model->plans : measured_;
+  plans.begin(plan, engine_.backends, first, engine_.log);
+  MOTE_RETURN_IF_ERROR(compile_parts(plans.walk(first), first.parts, arena_, &bytes_.footprint, &failed_));
+  plans.set_reserve(Reserve(arena_.rest(arena_.used_bytes())));
   return {};
 }
 
-Status ModelOpening::compile(std::span<PlacedPart> parts) {
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Result<Program*> program = parts[i].backend->compile(parts[i].part, arena_, &bytes_.footprint);
-    Status status = program.status();
-    if (status.ok()) {
-      parts[i].program = program.value();
-      status = arena_.status("the model");
-    }
-    if (status.ok()) continue;
-    for (size_t j = 0; j <= i; ++j)
-      if (parts[j].program != nullptr) parts[j].program->close();
-    return status;
-  }
-  return {};
+uint64_t ModelOpening::fallback_bytes() const {
+  if (vocabulary_only_) return 0;
+  return measured_.fallback_bytes(excluded_, [this](BackendSet excluded, Arena& sizes) {
+    Backend* failed = nullptr;
+    return measured_.measure(excluded, sizes, &failed);
+  });
 }
 
 Status ModelOpening::quote_session(const mote_session_options* options, mote_quote* quote) {
@@ -158,7 +149,7 @@ Status ModelOpening::quote_session(const mote_session_options* options, mote_quo
   Arena arena;
   SessionBytes bytes;
   mote_session* none = nullptr;
-  MOTE_RETURN_IF_ERROR(layout_session(plan_, placement_.parts, piece_bytes_, config_.context_length, read, arena,
+  MOTE_RETURN_IF_ERROR(layout_session(measured_, measured_.current(), piece_bytes_, config_.context_length, read, arena,
                                       offsets, &bytes, &none));
   return fill_session_quote(bytes, arena.used_bytes(), quote);
 }

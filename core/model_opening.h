@@ -15,8 +15,14 @@ struct ModelBytes {
 
 class ModelOpening {
  public:
-  ModelOpening(mote_engine& engine, const gguf::File& file, bool vocabulary_only, Arena& arena, Arena* scratch)
-      : engine_(engine), file_(file), vocabulary_only_(vocabulary_only), arena_(arena), scratch_(scratch) {}
+  ModelOpening(mote_engine& engine, const gguf::File& file, bool vocabulary_only, BackendSet excluded, Arena& arena,
+               Arena* scratch)
+      : engine_(engine),
+        file_(file),
+        vocabulary_only_(vocabulary_only),
+        excluded_(excluded),
+        arena_(arena),
+        scratch_(scratch) {}
 
   // Measures. `copied_bytes`: what load = copy puts into the model's memory first.
   Status run(uint64_t copied_bytes);
@@ -24,14 +30,17 @@ class ModelOpening {
   Status run_into(mote_model* model);
 
   Status quote_session(const mote_session_options* options, mote_quote* quote);
+  // What the plans of fall-backs would take beside the model, at worst.
+  uint64_t fallback_bytes() const;
 
   const ModelBytes& bytes() const { return bytes_; }
+  // The backend that did not compile its part, or null.
+  Backend* failed_backend() const { return failed_; }
 
  private:
   Status layout(mote_model* model);
   Status layout_tokenizer();
   Status layout_plan(mote_model* model);
-  Status compile(std::span<PlacedPart> parts);
   // Memory that is counted in the model and readable now, also while measuring.
   template <class T>
   std::span<T> take(uint64_t count) {
@@ -42,12 +51,14 @@ class ModelOpening {
   mote_engine& engine_;
   const gguf::File& file_;
   bool vocabulary_only_;
+  BackendSet excluded_;
   Arena& arena_;
   Arena* scratch_;
   gguf::TensorIndex index_;
   Config config_{};
   Plan plan_;
-  Placement placement_;
+  CompiledPlans measured_;   // of a model that is only measured
+  Backend* failed_ = nullptr;
   Tokenizer* tokenizer_ = nullptr;
   Status no_tokenizer_;        // why there is none
   uint64_t piece_bytes_ = 0;   // of the longest piece, also while there is no tokenizer yet
@@ -65,9 +76,9 @@ struct SessionBytes {
   uint64_t tables_bytes = 0, sampler_bytes = 0;
   SequenceBytes sequence;
 };
-Status layout_session(const Plan& plan, std::span<const PlacedPart> parts, uint64_t piece_bytes,
-                      uint32_t trained_context, const mote_session_options& options, Arena& arena,
-                      std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session);
+Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t piece_bytes, uint32_t trained_context,
+                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch,
+                      SessionBytes* bytes, mote_session** session);
 Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_quote* quote);
 
 }   // namespace mote

@@ -14,7 +14,12 @@
  *   Memory is handed over by the caller (mote_memory) or, when that is {NULL, 0}, taken from the platform once, when
  *   the thing opens; the quote calls say how many bytes, exactly. Memory handed over must be 64-byte aligned, and
  *   belongs to the thing until it is closed. After set-up, mote_feed, mote_step, mote_next and mote_text_next allocate
- *   nothing.
+ *   nothing. The one exception is a backend that fails:
+ *   Backends that fail: where several backends are in the engine's list, a model or a session goes on without one that
+ *   fails, as if the rest had run it from the beginning: it runs its tokens again and the call that met the failure
+ *   goes on. The log tells it. What that takes comes from memory that was handed over beyond the quote, then from the
+ *   platform, at that moment; where there is none, or nobody else runs those steps, the call is MOTE_BACKEND_FAILED and
+ *   the thing stays as it was. See fallback_bytes and on_backend_failure.
  *   Threads: one engine serves any number of threads, its models and sessions too. Calls on an engine and on a model
  * may run at the same time, but for the call that closes it, which must be the last one; opening and closing models,
  * and opening, quoting and closing sessions, count as such calls. A session is inside one call at a time, and says
@@ -59,7 +64,7 @@ typedef enum mote_status {
   MOTE_WRONG_STATE = 9,      /* the call does not fit the moment: nothing fed yet, sessions still open */
   MOTE_BUSY = 10,            /* the session is inside another call */
   MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity; a key or value is NaN */
-  MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered */
+  MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered, and no other one took over */
 } mote_status;
 
 /* Written by a call that fails; untouched by one that succeeds. 256 bytes, the caller's. */
@@ -97,10 +102,13 @@ typedef struct mote_quote {
   uint64_t sampler_bytes;    /* session: candidates, stop strings, text */
   uint64_t history_bytes;    /* session: the tokens so far */
   /* listed apart, not in total_bytes */
-  uint64_t file_bytes;    /* mapped or lent, read where it lies */
-  uint64_t device_bytes;  /* on a device */
-  uint64_t stack_bytes;   /* stacks of the engine's threads */
-  uint64_t library_bytes; /* what libraries under a backend are expected to take */
+  uint64_t file_bytes;     /* mapped or lent, read where it lies */
+  uint64_t device_bytes;   /* on a device */
+  uint64_t stack_bytes;    /* stacks of the engine's threads */
+  uint64_t library_bytes;  /* what libraries under a backend are expected to take */
+  uint64_t fallback_bytes; /* model, session: what is taken beyond total_bytes when backends fail, at worst: those in
+                              use one after the other in order of preference. Handed over with total_bytes, the platform
+                              is not asked. 0: nobody could take over, or on_backend_failure is stop */
 } mote_quote;
 
 /* ------------------------------------------------------------------------------------------------ engine */
@@ -111,8 +119,9 @@ typedef struct mote_quote {
 typedef void (*mote_parallel_for)(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane),
                                   void* context);
 
-/* A line worth telling (a backend that is off, and why; more threads than can run at once): one sentence without a
- * newline. */
+/* A line worth telling (a backend that is off or failed, and why; more threads than can run at once): one sentence
+ * without a newline. Called until the engine is closed, on the thread of the call that it is about, so by several at
+ * once; it must not call into the session or the model that it hears of. */
 typedef void (*mote_log)(void* user, const char* line);
 
 typedef struct mote_engine_options {
@@ -122,7 +131,7 @@ typedef struct mote_engine_options {
   uint32_t threads;     /* 0: as many as the affinity mask, the container's quota and the performance cores give */
   mote_parallel_for parallel_for; /* the host's own threads: mote then starts none and uses `threads` lanes */
   void* parallel_for_user;
-  mote_log log;
+  mote_log log; /* it and log_user live until the engine is closed */
   void* log_user;
   void* const* extra_backends; /* mote::Backend* of core/ops/backend.h, the app's, each of another name; they live until
                                   the engine is closed, which calls close() of those that it took, once. In a list of
@@ -185,6 +194,8 @@ MOTE_API mote_status mote_model_quote(mote_engine* engine, const mote_source* so
                                       mote_quote* session_quote, mote_error* error);
 /* Bytes of working memory that quoting or opening this model wants. */
 MOTE_API mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratch_bytes, mote_error* error);
+/* A backend that fails to compile its part is left out; in memory of the caller that is then too small,
+ * MOTE_OUT_OF_MEMORY names the bytes that are needed now (total_bytes and fallback_bytes are enough). */
 MOTE_API mote_status mote_model_open(mote_engine* engine, const mote_source* source, const mote_model_options* options,
                                      mote_memory memory, mote_model** model, mote_error* error);
 /* MOTE_WRONG_STATE while a session is open. NULL is fine. */
@@ -319,6 +330,10 @@ typedef struct mote_logit_bias {
 
 typedef enum mote_kv_type { MOTE_KV_F16 = 0, MOTE_KV_F32 = 1 } mote_kv_type;
 typedef enum mote_on_full { MOTE_ON_FULL_STOP = 0, MOTE_ON_FULL_SLIDE = 1 } mote_on_full;
+typedef enum mote_on_backend_failure {
+  MOTE_ON_BACKEND_FAILURE_GO_ON = 0,
+  MOTE_ON_BACKEND_FAILURE_STOP = 1
+} mote_on_backend_failure;
 
 typedef struct mote_session_options {
   size_t struct_bytes;
@@ -340,6 +355,12 @@ typedef struct mote_session_options {
   const char* const* stops; /* generation by mote_text_next ends before any of these texts: at most 16,
                                of 1 to 1024 bytes each; copied */
   size_t n_stops;
+  int32_t on_backend_failure; /* a mote_on_backend_failure. Go on: without the backend, as said at the top of this file:
+                                 the history is run again, which takes its time and can be cancelled, and what follows
+                                 has the bits of the backends that are left; seed, samplers, text and done counts go on
+                                 as they were. A session never goes back. One that fails while it runs is given up by
+                                 the model: sessions opened later begin without it (quote them anew). Stop: nothing is
+                                 allocated, the call is MOTE_BACKEND_FAILED and the session stays as it was */
 } mote_session_options;
 
 /* From any thread; MOTE_BUSY only where another one quotes and the platform gives no memory for two. */
@@ -445,7 +466,9 @@ MOTE_API mote_status mote_snapshot(mote_session* session, void* data, uint64_t c
  * another model, or hold back text that may become a stop string which this session does not have; MOTE_UNSUPPORTED for
  * another version of the layout, KV type or arithmetic; MOTE_CONTEXT_FULL when the tokens do not fit, naming both
  * counts. MOTE_CANCELLED and MOTE_BACKEND_FAILED come too late for that: the session keeps its own tokens, but may have
- * to run them again, which the next call that runs the model does. The bytes must not change during the call. */
+ * to run them again, which the next call that runs the model does. Where a backend fails meanwhile and others take
+ * over, they run the snapshot's tokens again; a cancel then counts for the next call. The bytes must not change during
+ * the call. */
 MOTE_API mote_status mote_restore(mote_session* session, const void* data, uint64_t data_bytes, mote_error* error);
 
 #ifdef __cplusplus

@@ -42,6 +42,12 @@ class Arena {
     return at == nullptr ? nullptr : new (at) T();
   }
 
+  // The memory behind the first `used_bytes`, a multiple of kArenaAlignment. Empty while measuring.
+  std::span<std::byte> rest(uint64_t used_bytes) const {
+    if (memory_ == nullptr || used_bytes >= capacity_) return {};
+    return {memory_ + used_bytes, static_cast<size_t>(capacity_ - used_bytes)};
+  }
+
   // Ok, or out_of_memory: "`what` needs at least N bytes, M were handed over". Asked once after a layout.
   Status status(std::string_view what) const {
     if (!failed_) return {};

@@ -67,6 +67,8 @@ class SentenceWriter {
     switch (argument.kind_) {
       case FormatArgument::Kind::text:
         return put_escaped(argument.text_);
+      case FormatArgument::Kind::sentence:
+        return put_all(argument.text_);
       case FormatArgument::Kind::signed_:
         return put_signed(argument.signed_);
       case FormatArgument::Kind::unsigned_:

@@ -23,7 +23,10 @@ enum class Code : int32_t {
   backend_failed = 12,
 };
 
-// One value to be written into a sentence. Text is shown with control and non-ASCII bytes escaped.
+class Status;
+
+// One value to be written into a sentence. Text is shown with control and non-ASCII bytes escaped, and at most 96
+// characters of it; the sentence of a Status is shown whole.
 class FormatArgument {
  public:
   FormatArgument(std::string_view text) : kind_(Kind::text), text_(text) {}
@@ -35,10 +38,11 @@ class FormatArgument {
   FormatArgument(unsigned long value) : kind_(Kind::unsigned_), unsigned_(value) {}
   FormatArgument(unsigned long long value) : kind_(Kind::unsigned_), unsigned_(value) {}
   FormatArgument(double value) : kind_(Kind::real), real_(value) {}
+  FormatArgument(const Status& status);
 
  private:
   friend class SentenceWriter;
-  enum class Kind : uint8_t { text, signed_, unsigned_, real };
+  enum class Kind : uint8_t { text, sentence, signed_, unsigned_, real };
   Kind kind_;
   union {
     std::string_view text_;
@@ -85,6 +89,8 @@ class [[nodiscard]] Status {
   uint32_t length_ = 0;
   char text_[kCapacity];
 };
+
+inline FormatArgument::FormatArgument(const Status& status) : kind_(Kind::sentence), text_(status.message()) {}
 
 }   // namespace mote
 

@@ -6,7 +6,11 @@
 //   open      once per session: state, scratch, recorded commands    -> Executor, in the session's arena
 // Both take their memory from an Arena; while that only measures (Arena::measuring) they take everything they would
 // take, read no weight vector (their data is null then) and return a null pointer with ok. The quotes rest on it: what
-// is measured and what is taken must be the same bytes.
+// is measured and what is taken must be the same bytes. Measuring touches no device, so it never fails for one.
+//
+// backend_failed, from whichever call, says that another backend may succeed: a device is lost or has no memory left, a
+// driver refuses. The model or the session then goes on without this backend (core/pipeline/fallback.h), which is still
+// asked to `close` what it has open. An arena that ran out is out_of_memory; that is the caller's to mend.
 //
 // No exceptions and no RTTI on either side; nothing here is ever destroyed through a base pointer. What needs more
 // than forgetting (a device, a library's handle) is released in `close`.

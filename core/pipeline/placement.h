@@ -1,5 +1,6 @@
-// Which backend runs which steps: decided once, when the model opens. Each step goes to the first backend in the user's
-// order that supports it; all steps of one state go to one backend. Neighbouring steps of one backend form a part.
+// Which backend runs which steps. Each step goes to the first backend in the user's order that supports it; all steps
+// from the first that uses a state to the last go together, to one that supports them all. Neighbouring steps of one
+// backend form a part. Decided when the model opens, and once more, without it, when a backend has failed.
 #pragma once
 #include <span>
 
@@ -14,15 +15,50 @@ struct PlacedPart {
   Program* program = nullptr;   // null until compiled
 };
 
-// Takes the parts' memory from `arena` (a measuring arena yields an empty span: `parts_count` tells how many there
-// are). unsupported, naming the step, when no backend takes one. `plan` must stay where it is.
+// Backends of an engine, one bit each by their place in its list: those that are not to be used.
+using BackendSet = uint64_t;
+inline constexpr uint32_t kMaxBackends = 64;
+BackendSet only(std::span<Backend* const> backends, const Backend& backend);
+
+// The parts of a placement, from the first to the last: as they are placed step by step, which takes no memory and is
+// enough to measure with, or as they lie in a table.
+class PartWalk {
+ public:
+  PartWalk(const Plan& plan, std::span<Backend* const> backends, BackendSet excluded)
+      : plan_(&plan), backends_(backends), excluded_(excluded) {}
+  PartWalk(std::span<const PlacedPart> table) : table_(table) {}
+  PartWalk(std::span<PlacedPart> table) : table_(table) {}
+
+  // False behind the last part, and when no backend takes the next step: status() is then unsupported and names it.
+  bool next(PlacedPart* part);
+  const Status& status() const { return status_; }
+  std::span<const PlacedPart> table() const { return table_; }   // empty: placed step by step
+
+ private:
+  const Plan* plan_ = nullptr;   // null: a table
+  std::span<Backend* const> backends_;
+  BackendSet excluded_ = 0;
+  std::span<const PlacedPart> table_;
+  size_t at_ = 0;
+  Status status_;
+};
+
+// Takes the table of the parts from `arena` (a measuring arena yields an empty span). unsupported, naming the step,
+// when no backend takes one. `plan` must stay where it is.
 struct Placement {
   std::span<PlacedPart> parts;
   uint32_t parts_count = 0;
 };
-Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backends, Arena& arena);
+Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backends, Arena& arena,
+                              BackendSet excluded = 0);
+
+// Compiles the parts into `arena`; while that measures, `table` is empty. On an error nothing stays compiled, and
+// *failed is the backend whose it is, or null.
+Status compile_parts(PartWalk parts, std::span<PlacedPart> table, Arena& arena, Footprint* footprint, Backend** failed);
 
 // "linear blk.3.attn_q.weight q4_1 [576, 576]" or "rms_norm of layer 3", cut to `capacity`. Returns its length.
 uint32_t describe_step(const Step& step, char* to, uint32_t capacity);
+// "vulkan, cpu": the backends of the parts, each once, cut to `capacity`.
+void describe_backends(std::span<const PlacedPart> parts, char* to, uint32_t capacity);
 
 }   // namespace mote

@@ -1,60 +1,44 @@
 #include "core/pipeline/sequence.h"
 
-#include "core/pipeline/value_planner.h"
-
 namespace mote {
 
-Result<Sequence*> Sequence::create(const Plan& plan, std::span<const PlacedPart> parts, const SequenceOptions& options,
+Result<Sequence*> Sequence::create(CompiledPlans& plans, const CompiledPlan& now, const SequenceOptions& options,
                                    Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes) {
   uint64_t before = arena.used_bytes();
-  const auto kind = [&](uint64_t* counter) {
-    *counter += arena.used_bytes() - before;
-    before = arena.used_bytes();
-  };
   Sequence* sequence = arena.create<Sequence>();
-  const std::span<uint64_t> own_offsets = arena.take<uint64_t>(plan.values.size());
-  const std::span<Executor*> executors = arena.take<Executor*>(parts.size());
-  kind(&bytes->plan_bytes);
+  bytes->plan_bytes += arena.used_bytes() - before;
+  before = arena.used_bytes();
   const std::span<int32_t> history = arena.take<int32_t>(uint64_t{options.shape.context} + 1);
   const std::span<uint32_t> output_rows = arena.take<uint32_t>(options.shape.max_outputs);
-  kind(&bytes->history_bytes);
-  const std::span<uint64_t> offsets = arena.measuring() ? offset_scratch : own_offsets;
-  if (offsets.size() < plan.values.size()) {
-    MOTE_RETURN_IF_ERROR(arena.status("the session"));
-    return Status::error(Code::out_of_memory, "no working memory for the places of {} Values", plan.values.size());
-  }
-  MOTE_ASSIGN_OR_RETURN(const uint64_t block_bytes, plan_values(plan, parts, options.shape, offsets));
-  const std::span<std::byte> block = arena.take<std::byte>(block_bytes);
-  kind(&bytes->activation_bytes);
+  const uint64_t executions_from = arena.used_bytes();
+  bytes->history_bytes += executions_from - before;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
 
-  const ValueMemory values(block.data(), offsets);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const PlacedPart& part = parts[i];
-    const Result<Executor*> executor =
-        part.backend->open(part.part, part.program, options.shape, values, arena, &bytes->footprint);
-    const Status status = executor.ok() ? arena.status("the session") : executor.status();
-    if (!status.ok()) {
-      if (executor.ok() && executor.value() != nullptr) executor.value()->close();
-      for (size_t opened = 0; opened < i && !executors.empty(); ++opened) executors[opened]->close();
-      return status;
-    }
-    if (!executors.empty()) executors[i] = executor.value();
+  Execution execution;
+  Backend* failed = nullptr;
+  const Status status =
+      execution.open(plans.plan(), plans.walk(now), options.shape, arena, offset_scratch, bytes, &failed);
+  if (arena.measuring()) {
+    MOTE_RETURN_IF_ERROR(status);
+    if (options.falls_back)
+      bytes->fallback_bytes = fallback_session_bytes(plans, now.excluded, options.shape, offset_scratch);
+    return sequence;
   }
-  if (sequence == nullptr) return sequence;
   for (uint32_t i = 0; i < output_rows.size(); ++i) output_rows[i] = i;
-  sequence->plan_ = &plan;
-  sequence->parts_ = parts;
+  sequence->plan_ = &plans.plan();
   sequence->options_ = options;
   sequence->history_ = history;
   sequence->output_rows_ = output_rows;
-  sequence->executors_ = executors;
-  sequence->values_ = values;
+  sequence->execution_ = execution;
+  sequence->fallback_ = Fallback(plans, now, options.falls_back);
+  sequence->fallback_.set_reserve(Reserve(arena.rest(status.ok() ? arena.used_bytes() : executions_from)));
+  if (!status.ok() && !sequence->fall_back(status, failed, Fallback::Moment::opening, 0)) return status;
   return sequence;
 }
 
 void Sequence::close() {
-  for (Executor* executor : executors_) executor->close();
+  execution_.close();
+  fallback_.close();
 }
 
 Status Sequence::check_tokens(std::span<const int32_t> tokens) const {
@@ -92,7 +76,7 @@ Status Sequence::make_room(size_t count) {
 }
 
 void Sequence::forget_states() {
-  for (Executor* executor : executors_) static_cast<void>(executor->truncate(0).ok());
+  execution_.forget();
   n_run_ = no_return_below_ = 0;
   has_logits_ = false;
 }
@@ -100,45 +84,51 @@ void Sequence::forget_states() {
 // Forgets what was run from position `n_run` on. The planned states of this build are position-addressed, so a shorter
 // length is all they need; one that cannot go back says so and is emptied, and the history is run again from its start.
 void Sequence::truncate_to(uint32_t n_run) {
-  bool can_go_back = n_run >= no_return_below_;
-  for (size_t i = 0; i < executors_.size() && can_go_back; ++i) can_go_back = executors_[i]->truncate(n_run).ok();
-  if (!can_go_back) return forget_states();
+  if (n_run < no_return_below_ || !execution_.truncate(n_run)) return forget_states();
   n_run_ = n_run;
   has_logits_ = false;
 }
 
-// Runs the next `rows` tokens of the history, all executors in order.
-Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows) {
+Status Sequence::run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed) {
   has_logits_ = false;   // what runs uses their memory, also when it does not get to its end
-  const Batch batch{history_.subspan(n_run_, rows), n_run_, output_rows};
-  Status status;
-  size_t begun = 0;
-  for (; begun < executors_.size(); ++begun) {
-    status = executors_[begun]->begin(n_run_, rows);
-    if (!status.ok()) break;
-  }
-  for (size_t i = 0; i < executors_.size() && status.ok(); ++i) {
-    // Also before the first part: a flag set between two calls counts for the next.
-    if (cancel_.load(std::memory_order_relaxed) != 0)
-      status = Status::error(Code::cancelled, "cancelled at position {}", n_run_);
-    else
-      status = executors_[i]->run(batch, CancelFlag(&cancel_));
-  }
-  if (!status.ok()) {
-    for (size_t i = 0; i < begun; ++i) executors_[i]->discard();
-    if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
-    return status;
-  }
-  for (Executor* executor : executors_) executor->commit();
-  n_run_ += rows;
-  return {};
+  const Status status = execution_.run({history_.subspan(n_run_, rows), n_run_, output_rows}, cancel_, failed);
+  if (status.ok()) n_run_ += rows;
+  if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
+  return status;
 }
 
-// Runs the history up to position `end`, without logits.
-Status Sequence::run_until(uint32_t end) {
+// Runs the next `rows` tokens of the history. Where a backend fails, the next ones run what lies before them again, and
+// then the batch: to the caller it is as if they had done it from the beginning. When that does not get to its end,
+// less than before has been run; what is missing is pending.
+Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows) {
+  const uint32_t first = n_run_;
+  for (;;) {
+    Backend* failed = nullptr;
+    Status status;
+    while (n_run_ < first && status.ok()) {
+      const uint32_t left = first - n_run_;
+      status = run_once(left < options_.shape.max_batch ? left : options_.shape.max_batch, {}, &failed);
+    }
+    if (status.ok()) status = run_once(rows, output_rows, &failed);
+    if (status.ok() || !fall_back(status, failed, Fallback::Moment::running, first)) return status;
+  }
+}
+
+// False: nothing has changed, the failure stands.
+bool Sequence::fall_back(const Status& why, const Backend* failed, Fallback::Moment moment, uint32_t n_again) {
+  if (!may_fall_back(why, failed)) return false;
+  if (!fallback_.go_on(why, *failed, moment, options_.shape, n_again, &execution_)) return false;
+  n_run_ = no_return_below_ = 0;
+  has_logits_ = false;
+  return true;
+}
+
+// Runs the history up to position `end`, without logits. *finished rises with the batches that got to their end.
+Status Sequence::run_until(uint32_t end, uint32_t* finished) {
   while (n_run_ < end) {
     const uint32_t left = end - n_run_;
     MOTE_RETURN_IF_ERROR(run_batch(left < options_.shape.max_batch ? left : options_.shape.max_batch, {}));
+    if (finished != nullptr && *finished < n_run_) *finished = n_run_;
   }
   return {};
 }
@@ -176,8 +166,9 @@ Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
   const uint32_t before = n_history_;
   for (const int32_t token : tokens) history_[n_history_++] = token;
   has_logits_ = false;   // they were those of a token that is no longer the last
-  const Status status = run_until(n_history_ - 1);
-  if (!status.ok()) n_history_ = n_run_ > before ? n_run_ : before;
+  uint32_t finished = before;
+  const Status status = run_until(n_history_ - 1, &finished);
+  if (!status.ok()) n_history_ = finished;
   *done = n_history_ - before;
   if (!status.ok()) make_last_pending();
   return status;
@@ -192,6 +183,7 @@ Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sin
   MOTE_RETURN_IF_ERROR(run_until(before));
   for (const int32_t token : tokens) history_[n_history_++] = token;
   const uint32_t end = n_history_;
+  uint32_t finished = before;
   Status status;
   while (n_run_ < end && status.ok()) {
     const uint32_t most = options_.shape.max_outputs, left = end - n_run_;
@@ -199,14 +191,15 @@ Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sin
     const uint32_t first = n_run_ - before;
     status = run_batch(rows, output_rows_.first(rows));
     if (!status.ok()) break;
-    if (!sink.accept(sink.self, first, rows, values_.data(plan_->logits), n_vocab()))
+    finished = n_run_;
+    float* const logits = execution_.values().data(plan_->logits);
+    if (!sink.accept(sink.self, first, rows, logits, n_vocab()))
       status = Status::error(Code::cancelled, "the receiver of the logits stopped at token {}", n_run_ - before);
     // The last row's logits become those of the sequence.
-    float* const logits = values_.data(plan_->logits);
     for (uint32_t i = 0; rows > 1 && i < n_vocab(); ++i) logits[i] = logits[uint64_t{rows - 1} * n_vocab() + i];
     has_logits_ = true;
   }
-  if (!status.ok()) n_history_ = n_run_;
+  if (!status.ok()) n_history_ = finished;
   *done = n_history_ - before;
   make_last_pending();
   return status;
@@ -257,7 +250,7 @@ Status Sequence::append(int32_t token) {
 
 std::span<const float> Sequence::logits() const {
   if (!has_logits_) return {};
-  return {values_.data(plan_->logits), n_vocab()};
+  return {execution_.values().data(plan_->logits), n_vocab()};
 }
 
 }   // namespace mote

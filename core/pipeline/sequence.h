@@ -6,21 +6,23 @@
 #include <span>
 
 #include "core/base/arena.h"
-#include "core/ops/backend.h"
-#include "core/pipeline/placement.h"
+#include "core/pipeline/compiled_plans.h"
+#include "core/pipeline/execution.h"
+#include "core/pipeline/fallback.h"
 
 namespace mote {
 
 struct SequenceOptions {
   SessionShape shape;
-  bool slide = false;   // a full context drops tokens instead of refusing
-  uint32_t keep = 0;    // slide: tokens at the start that stay; below shape.context
+  bool slide = false;       // a full context drops tokens instead of refusing
+  uint32_t keep = 0;        // slide: tokens at the start that stay; below shape.context
+  bool falls_back = true;   // a backend that fails is left for the next ones, in memory that the quote lists apart
 };
 
 // Bytes by kind, as they were taken from the arena.
-struct SequenceBytes {
-  uint64_t history_bytes = 0, plan_bytes = 0, activation_bytes = 0;
-  Footprint footprint;
+struct SequenceBytes : ExecutionBytes {
+  uint64_t history_bytes = 0;
+  uint64_t fallback_bytes = 0;   // measuring: what fall-backs would take beside, at worst
 };
 
 // Logits [rows, n_vocab] of the tokens first .. first + rows - 1 of one evaluate call. False: stop.
@@ -32,8 +34,9 @@ struct LogitsSink {
 class Sequence {
  public:
   // Takes everything from `arena`. Measuring yields a null pointer; `offset_scratch` [plan.values] is then written to
-  // in place of the sequence's own table, and the parts may be without programs. `parts` and `plan` must outlive it.
-  static Result<Sequence*> create(const Plan& plan, std::span<const PlacedPart> parts, const SequenceOptions& options,
+  // in place of the sequence's own table, and `plans` may be without programs. What the arena has beyond that is kept
+  // for fall-backs. `now` is one of `plans`, which must outlive it.
+  static Result<Sequence*> create(CompiledPlans& plans, const CompiledPlan& now, const SequenceOptions& options,
                                   Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes);
   void close();
 
@@ -60,6 +63,10 @@ class Sequence {
   // Tokens since the sequence began, dropped ones included: the index that keys the sampler.
   uint64_t stream_index() const { return n_dropped_ + n_history_; }
 
+  // What runs it now, and how often that has changed because a backend failed.
+  std::span<const PlacedPart> parts() const { return execution_.parts(); }
+  uint32_t n_fallbacks() const { return fallback_.count(); }
+
   std::atomic<uint32_t>& cancel_flag() { return cancel_; }
   // True when a cancel was asked for; it is then done with.
   bool take_cancel() {
@@ -81,24 +88,25 @@ class Sequence {
   Status check_room(size_t count) const;
   Status make_room(size_t count);
   void make_last_pending();
-  Status run_until(uint32_t end);
+  Status run_until(uint32_t end, uint32_t* finished = nullptr);
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
+  Status run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed);
+  bool fall_back(const Status& why, const Backend* failed, Fallback::Moment moment, uint32_t n_again);
   void truncate_to(uint32_t n_run);
 
   uint64_t bytes_of(uint32_t n_history, uint32_t n_run, bool has_logits) const;
   Status check_numbers(const struct SequenceHeader& header) const;
-  Executor* executor_of(uint16_t state) const;
   template <class Byte, class Visit>
   Result<Byte*> visit_rows(uint32_t n_run, Byte* at, Visit visit) const;
+  void run_restored(uint32_t n_run, bool with_logits);
   void forget_states();
 
   const Plan* plan_ = nullptr;
-  std::span<const PlacedPart> parts_;
   SequenceOptions options_;
+  Execution execution_;
+  Fallback fallback_;
   std::span<int32_t> history_;        // [context + 1]
   std::span<uint32_t> output_rows_;   // [max_outputs], 0, 1, 2 ...
-  std::span<Executor*> executors_;    // [parts]
-  ValueMemory values_;
   uint32_t n_history_ = 0, n_run_ = 0;
   bool has_logits_ = false;   // of token n_run_ - 1, in the first row of the plan's result
   uint64_t n_dropped_ = 0;

@@ -100,32 +100,27 @@ uint64_t Sequence::bytes_of(uint32_t n_history, uint32_t n_run, bool has_logits)
 
 uint64_t Sequence::snapshot_bytes() const { return bytes_of(n_history_, n_run_, has_logits_); }
 
-Executor* Sequence::executor_of(uint16_t state) const {
-  for (size_t i = 0; i < parts_.size(); ++i)
-    if (parts_[i].part.owns(State{state})) return executors_[i];
-  return nullptr;
-}
-
-// visit(executor, state, position, row): every row of a snapshot, whose rows begin at `at`; returns what follows them.
+// visit(part, state, position, row): every row of a snapshot, whose rows begin at `at`; returns what follows them.
 template <class Byte, class Visit>
 Result<Byte*> Sequence::visit_rows(uint32_t n_run, Byte* at, Visit visit) const {
   for (uint16_t id = 0; id < plan_->states.size(); ++id) {
     const StateInfo& info = plan_->states[id];
     const auto bytes = static_cast<size_t>(row_bytes(info, options_.shape.kv_type));
-    Executor* executor = executor_of(id);
     State state;
     state.id = id;
-    if (executor == nullptr)
+    size_t part = 0;
+    while (part < parts().size() && !parts()[part].part.owns(state)) ++part;
+    if (part == parts().size())
       return Status::error(Code::backend_failed, "nobody keeps the state of layer {}", info.layer);
     for (uint32_t position = first_kept_row(info, n_run); position < n_run; ++position, at += bytes)
-      MOTE_RETURN_IF_ERROR(visit(*executor, state, position, std::span<Byte>(at, bytes)));
+      MOTE_RETURN_IF_ERROR(visit(part, state, position, std::span<Byte>(at, bytes)));
   }
   return at;
 }
 
 Status Sequence::write_snapshot(std::span<uint8_t> to) const {
   SequenceHeader header;
-  header.arithmetic = placed_arithmetic(parts_);
+  header.arithmetic = placed_arithmetic(parts());
   header.kv_type = static_cast<uint32_t>(options_.shape.kv_type);
   header.n_vocab = n_vocab();
   header.n_states = static_cast<uint32_t>(plan_->states.size());
@@ -139,15 +134,15 @@ Status Sequence::write_snapshot(std::span<uint8_t> to) const {
   for (const StateInfo& state : plan_->states) write_state(state, at), at += SequenceHeader::kStateBytes;
   for (const int32_t token : history()) store_le(at, token), at += sizeof token;
   MOTE_ASSIGN_OR_RETURN(uint8_t* rows_end,
-                        visit_rows(n_run_, at, [](Executor& executor, State state, uint32_t position, auto row) {
-                          return executor.export_row(state, position, row);
+                        visit_rows(n_run_, at, [this](size_t part, State state, uint32_t position, auto row) {
+                          return execution_.executors()[part]->export_row(state, position, row);
                         }));
   if (has_logits_) std::memcpy(rows_end, logits().data(), logits().size_bytes());
   return {};
 }
 
 Status Sequence::check_numbers(const SequenceHeader& header) const {
-  const PlacedArithmetic own = placed_arithmetic(parts_);
+  const PlacedArithmetic own = placed_arithmetic(parts());
   if (std::memcmp(header.arithmetic.names, own.names, sizeof own.names) != 0) {
     size_t length = 0;
     while (length < sizeof own.names && header.arithmetic.names[length] != 0) ++length;
@@ -203,27 +198,46 @@ Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
   return {};
 }
 
+// What a snapshot had run, whose rows were lost with a backend. What does not get to its end is pending: the next call
+// runs it, or is the one that is cancelled.
+void Sequence::run_restored(uint32_t n_run, bool with_logits) {
+  Status status = run_until(with_logits ? n_run - 1 : n_run);
+  if (status.ok() && with_logits) {
+    status = run_batch(1, output_rows_.first(1));
+    has_logits_ = status.ok();
+  }
+  if (status.code() == Code::cancelled) cancel_.store(1, std::memory_order_relaxed);
+}
+
 Status Sequence::restore(std::span<const uint8_t> from) {
   const SequenceHeader header = SequenceHeader::read(from.data());
   const uint8_t* const tokens =
       from.data() + SequenceHeader::kBytes + plan_->states.size() * SequenceHeader::kStateBytes;
   const uint8_t* const rows = tokens + size_t{header.n_history} * sizeof(int32_t);
   forget_states();
-  const auto import_row = [this](Executor& executor, State state, uint32_t position, auto row) {
+  const Backend* failed = nullptr;
+  const auto import_row = [this, &failed](size_t part, State state, uint32_t position, auto row) {
     if (take_cancel()) return Status::error(Code::cancelled, "cancelled while restoring position {}", position);
-    return executor.import_row(state, position, row);
+    const Status status = execution_.executors()[part]->import_row(state, position, row);
+    if (!status.ok()) failed = parts()[part].backend;
+    return status;
   };
   const Result<const uint8_t*> rows_end = visit_rows(header.n_run, rows, import_row);
-  if (!rows_end.ok()) {
+  if (!rows_end.ok() && !fall_back(rows_end.status(), failed, Fallback::Moment::running, header.n_run)) {
     forget_states();
     return rows_end.status();
   }
   for (uint32_t i = 0; i < header.n_history; ++i) history_[i] = load_le<int32_t>(tokens + 4 * size_t{i});
   n_history_ = header.n_history;
-  n_run_ = header.n_run;
   n_dropped_ = header.n_dropped;
+  if (!rows_end.ok()) {
+    run_restored(header.n_run, header.has_logits != 0);
+    return {};
+  }
+  n_run_ = header.n_run;
   has_logits_ = header.has_logits != 0;
-  if (has_logits_) std::memcpy(values_.data(plan_->logits), rows_end.value(), size_t{n_vocab()} * sizeof(float));
+  float* const logits = execution_.values().data(plan_->logits);
+  if (has_logits_) std::memcpy(logits, rows_end.value(), size_t{n_vocab()} * sizeof(float));
   for (const StateInfo& state : plan_->states)
     if (first_kept_row(state, n_run_) != 0) no_return_below_ = n_run_;
   return {};

@@ -71,8 +71,8 @@ class Planner {
 
   // Values of a part on a device stay there unless another part made them or reads them. How far some backend may read
   // behind a Value counts for all.
-  void mark_host_values(std::span<const PlacedPart> parts) {
-    for (const PlacedPart& part : parts) {
+  void mark_host_values(PartWalk parts) {
+    for (PlacedPart part; parts.next(&part);) {
       for (const Step& step : part.part.steps()) mark(part, step);
       if (part.backend->over_read_bytes() > over_read_bytes_) over_read_bytes_ = part.backend->over_read_bytes();
     }
@@ -149,7 +149,7 @@ class Planner {
 
 }   // namespace
 
-Result<uint64_t> plan_values(const Plan& plan, std::span<const PlacedPart> parts, const SessionShape& shape,
+Result<uint64_t> plan_values(const Plan& plan, const PartWalk& parts, const SessionShape& shape,
                              std::span<uint64_t> offset_bytes) {
   Planner planner(plan, shape, offset_bytes);
   planner.mark_host_values(parts);

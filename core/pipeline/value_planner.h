@@ -9,7 +9,7 @@
 namespace mote {
 
 // offset_bytes[plan.values]; returns the bytes of the block, a multiple of 64.
-Result<uint64_t> plan_values(const Plan& plan, std::span<const PlacedPart> parts, const SessionShape& shape,
+Result<uint64_t> plan_values(const Plan& plan, const PartWalk& parts, const SessionShape& shape,
                              std::span<uint64_t> offset_bytes);
 
 }   // namespace mote

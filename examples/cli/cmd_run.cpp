@@ -108,6 +108,14 @@ nlohmann::ordered_json memory_json(const Opened& opened, const RunOptions& optio
   return memory;
 }
 
+// The backends that ran the end of it, in the order of its steps.
+nlohmann::ordered_json backends_json(const mote_session* session) {
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (uint32_t i = 0; const char* name = mote_dev_session_backend(session, i); ++i)
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  return names;
+}
+
 void answer_one(const RunOptions& options) {
   const Opened opened = open_model(options.common);
   const Prompt prompt = make_prompt(options, opened);
@@ -143,7 +151,9 @@ void answer_one(const RunOptions& options) {
                                      {"finish_reason", answer.finish_reason},
                                      {"seed", nullptr},
                                      {"timings", timings},
-                                     {"memory", memory_json(opened, options, session_options)}};
+                                     {"memory", memory_json(opened, options, session_options)},
+                                     {"backends", backends_json(session.get())},
+                                     {"fallbacks", mote_dev_session_fallbacks(session.get())}};
     if (!chain.greedy) result["seed"] = chain.seed;
     if (options.show_prompt) result["prompt"] = prompt.text;
     forget_interrupts();   // heard: the object is written in full, also for a slow reader; a second one ends that
@@ -217,7 +227,8 @@ void add_run(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"on", "off"}));
   command->add_flag("--show-prompt", options->show_prompt,
                     "Tell the whole prompt on standard error, in a chat at every turn");
-  command->add_flag("--json", options->json, "One object: text, ids, prompt_ids, finish_reason, seed, timings, memory");
+  command->add_flag("--json", options->json,
+                    "One object: text, ids, prompt_ids, finish_reason, seed, timings, memory, backends, fallbacks");
   command->callback([options, &chosen] { chosen = {[options] { run(*options); }, options->json}; });
 }
 

@@ -1,6 +1,7 @@
 #include "examples/cli/common.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -74,12 +75,20 @@ mote_engine_options engine_options_of(const CommonOptions& options) {
 
 namespace {
 
+// What the engine tells: while it opens, about this machine, for those who want to know; later, that a backend has
+// failed and who goes on, for everybody.
+std::atomic<bool> tells_all{false};
+
 Engine open_engine(const CommonOptions& options) {
   mote_engine_options engine_options = engine_options_of(options);
-  if (options.verbose) engine_options.log = [](void*, const char* line) { write_note(line); };
+  tells_all = options.verbose;
+  engine_options.log = [](void*, const char* line) {
+    if (tells_all) write_note(line);
+  };
   mote_error error{};
   mote_engine* engine = nullptr;
   check(mote_engine_open(&engine_options, {nullptr, 0}, &engine, &error), error);
+  tells_all = true;
   return Engine(engine);
 }
 
@@ -201,7 +210,7 @@ nlohmann::ordered_json quote_json(const mote_quote& quote) {
           {"scratch_bytes", quote.scratch_bytes},     {"sampler_bytes", quote.sampler_bytes},
           {"history_bytes", quote.history_bytes},     {"file_bytes", quote.file_bytes},
           {"device_bytes", quote.device_bytes},       {"stack_bytes", quote.stack_bytes},
-          {"library_bytes", quote.library_bytes}};
+          {"library_bytes", quote.library_bytes},     {"fallback_bytes", quote.fallback_bytes}};
 }
 
 nlohmann::ordered_json process_memory() {

@@ -1,8 +1,8 @@
 // A backend outside of mote's tree, whole, in one file: it adds and it gates, on the host, and leaves every other step
 // to the backends after it. A start for a backend of your own; core/ops/backend.h says what each call promises.
 //
-// It can be told to fail in each of its three stages, to see what becomes of that: a status with a sentence, and an
-// application that goes on.
+// It can be told to fail in each of its three stages, to see what becomes of that: the backends after it take over, and
+// where there are none, a status with a sentence.
 #pragma once
 #include <cmath>
 #include <string_view>
@@ -19,12 +19,13 @@ class Executor final : public mote::Executor {
   void set(const mote::PlanPart& part, const mote::ValueMemory& values, FailAt fail_at) {
     part_ = part;
     values_ = values;
-    fail_at_ = fail_at;
+    if (fail_at == FailAt::run) runs_left_ = kGoodRuns;
   }
 
   mote::Status run(const mote::Batch& batch, mote::CancelFlag cancel) override {
-    if (fail_at_ == FailAt::run)
+    if (runs_left_ == 0)
       return mote::Status::error(mote::Code::backend_failed, "skeleton was told to fail when it runs");
+    if (runs_left_ != kNeverFails) --runs_left_;
     for (const mote::Step& step : part_.steps()) {
       if (cancel.requested()) return mote::Status::error(mote::Code::cancelled, "skeleton was cancelled");
       run_step(step, batch);
@@ -57,7 +58,8 @@ class Executor final : public mote::Executor {
 
   mote::PlanPart part_;
   mote::ValueMemory values_;
-  FailAt fail_at_ = FailAt::never;
+  static constexpr uint32_t kGoodRuns = 2, kNeverFails = UINT32_MAX;
+  uint32_t runs_left_ = kNeverFails;
 };
 
 // What all sessions of a model share: here nothing, for there are no weights to pack.
@@ -77,7 +79,7 @@ class Backend final : public mote::Backend {
   }
 
   mote::Result<mote::Program*> compile(const mote::PlanPart&, mote::Arena& model_arena, mote::Footprint*) override {
-    if (fail_at_ == FailAt::compile)
+    if (fail_at_ == FailAt::compile && !model_arena.measuring())   // a quote is no try
       return mote::Status::error(mote::Code::backend_failed, "skeleton was told to fail when it compiles");
     mote::Program* program = model_arena.create<Program>();
     MOTE_RETURN_IF_ERROR(model_arena.status("skeleton's program"));
@@ -87,7 +89,7 @@ class Backend final : public mote::Backend {
   mote::Result<mote::Executor*> open(const mote::PlanPart& part, mote::Program*, const mote::SessionShape&,
                                      const mote::ValueMemory& values, mote::Arena& session_arena,
                                      mote::Footprint*) override {
-    if (fail_at_ == FailAt::open)
+    if (fail_at_ == FailAt::open && !session_arena.measuring())
       return mote::Status::error(mote::Code::backend_failed, "skeleton was told to fail when it opens a session");
     Executor* executor = session_arena.create<Executor>();
     MOTE_RETURN_IF_ERROR(session_arena.status("skeleton's executor"));

@@ -50,6 +50,11 @@ TEST_CASE("real numbers are written as a person would", "[base][status]") {
   CHECK(shown(999999.5) == "1000000");
 }
 
+TEST_CASE("a sentence within another one is shown whole", "[base][status]") {
+  const Status inner = Status::error(Code::io, "{} and {}", std::string(90, 'a'), std::string(90, 'b'));
+  CHECK(said(Status::error(Code::io, "it failed: {}; so", inner)) == "it failed: " + said(inner) + "; so");
+}
+
 TEST_CASE("hostile text is escaped and cut so that the rest of the sentence stays", "[base][status]") {
   const std::string name(5000, 'x');
   const std::string text = said(Status::error(Code::bad_model, "key {} is not known", name));

@@ -234,7 +234,8 @@ class Json(Case):
         self.assertEqual(info["metadata"]["tokenizer.ggml.tokens"], {"array_of": "string", "count": 384})
         self.assertEqual([s["context"] for s in info["memory"]["sessions"]], [512])
         kinds = [v for k, v in info["memory"]["model"].items()
-                 if k not in ("total_bytes", "file_bytes", "device_bytes", "stack_bytes", "library_bytes")]
+                 if k not in ("total_bytes", "file_bytes", "device_bytes", "stack_bytes", "library_bytes",
+                               "fallback_bytes")]
         self.assertEqual(sum(kinds), info["memory"]["model"]["total_bytes"])
         self.assertTrue(all(step["backend"] for step in info["steps"]))
         self.assertIn("linear", info["support"])

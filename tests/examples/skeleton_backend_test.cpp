@@ -1,4 +1,4 @@
-// A backend from outside of the tree: it takes the steps it supports, its failures are statuses with a sentence.
+// A backend from outside of the tree: it takes the steps it supports, and others take over where it fails.
 #include "examples/skeleton_backend/skeleton_backend.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Chain {
   std::string failed_in;
   mote_error error = {};
 
-  explicit Chain(const char* backends, FailAt fail_at = FailAt::never) : backend(fail_at) {
+  explicit Chain(const char* backends, FailAt fail_at = FailAt::never, int32_t on_failure = 0) : backend(fail_at) {
     void* const extra[] = {static_cast<Backend*>(&backend)};
     mote_engine_options engine_options = {};
     engine_options.struct_bytes = sizeof engine_options;
@@ -47,6 +47,7 @@ struct Chain {
     session_options.context = 64;
     session_options.max_output_rows = 4;
     session_options.kv_type = MOTE_KV_F32;
+    session_options.on_backend_failure = on_failure;
     step("engine", mote_engine_open(&engine_options, {}, &engine, &error));
     if (status == MOTE_OK) step("model", mote_model_open(engine, &source, nullptr, {}, &model, &error));
     if (status == MOTE_OK) step("session", mote_session_open(model, &session_options, {}, &session, &error));
@@ -143,16 +144,33 @@ TEST_CASE("The skeleton runs every step it supports, and no other", "[examples][
   CHECK(on_cpu.count("add") + on_cpu.count("gate") == 0);
 }
 
-TEST_CASE("Each failure of the skeleton is a status with its sentence, and the rest goes on", "[examples][skeleton]") {
+TEST_CASE("Where the skeleton fails, cpu goes on with its own bits", "[examples][skeleton][fallback]") {
+  for (const FailAt fail_at : {FailAt::compile, FailAt::open, FailAt::run}) {
+    Chain chain("skeleton,cpu", fail_at), alone("cpu");
+    CAPTURE(static_cast<int>(fail_at), chain.failed_in, chain.error.message);
+    REQUIRE(chain.status == MOTE_OK);
+    const std::vector<float> expected = alone.logits(kTokens), found = chain.logits(kTokens);
+    REQUIRE(chain.status == MOTE_OK);
+    REQUIRE(found.size() == expected.size());
+    CHECK(mote_dev_session_fallbacks(chain.session) == (fail_at == FailAt::compile ? 0 : 1));
+    // At work it fails in the third batch of four tokens: what came before had the skeleton's bits.
+    const size_t from = fail_at == FailAt::run ? 8 * expected.size() / kTokens.size() : 0;
+    CHECK(std::equal(found.begin() + static_cast<std::ptrdiff_t>(from), found.end(),
+                     expected.begin() + static_cast<std::ptrdiff_t>(from)));
+    for (uint32_t i = 0; i < mote_dev_step_count(chain.model); ++i)
+      REQUIRE(std::string(mote_dev_session_backend(chain.session, i)) == "cpu");
+  }
+}
+
+TEST_CASE("A session that wants no other backend is told what failed", "[examples][skeleton][fallback]") {
   struct Failure {
     FailAt fail_at;
     const char* failed_in;
     const char* words;
   };
   for (const Failure& failure :
-       {Failure{FailAt::compile, "model", "fail when it compiles"},
-        Failure{FailAt::open, "session", "fail when it opens"}, Failure{FailAt::run, "run", "fail when it runs"}}) {
-    Chain chain("skeleton,cpu", failure.fail_at);
+       {Failure{FailAt::open, "session", "fail when it opens"}, Failure{FailAt::run, "run", "fail when it runs"}}) {
+    Chain chain("skeleton,cpu", failure.fail_at, MOTE_ON_BACKEND_FAILURE_STOP);
     if (chain.status == MOTE_OK) (void)chain.logits(kTokens);
     INFO(failure.failed_in << ": " << chain.error.message);
     CHECK(chain.status == MOTE_BACKEND_FAILED);
@@ -162,7 +180,7 @@ TEST_CASE("Each failure of the skeleton is a status with its sentence, and the r
     size_t n_tokens = 99;   // a batch that failed is not in the history
     const int32_t* history = nullptr;
     CHECK(mote_history(chain.session, &history, &n_tokens, nullptr) == MOTE_OK);
-    CHECK(n_tokens <= 1);
+    CHECK(n_tokens == 8);
   }
 }
 

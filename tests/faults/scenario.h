@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/skeleton_backend/skeleton_backend.h"
 #include "tests/api/kit.h"
 #include "tests/faults/system_calls.h"
 
@@ -31,6 +32,7 @@ struct Scenario {
   std::string source_words;   // what a sentence about the file must hold
   uint32_t threads = 3;
   const char* backends = "auto";
+  skeleton::FailAt fail_at = skeleton::FailAt::never;   // of the skeleton, where `backends` names it
 };
 
 // Runs it with the faults that are set. All it opened is closed again, whatever happened.

@@ -8,9 +8,11 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "core/handles.h"
+#include "core/mote_dev.h"
 #include "examples/skeleton_backend/skeleton_backend.h"
 #include "tests/faults/scenario.h"
 #include "tests/platform/temporary_folder.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 namespace {
@@ -143,6 +145,67 @@ TEST_CASE("Each call to the system may fail once, or from then on: a status, not
   }
 }
 
+TEST_CASE("Each call to the system may fail while a backend fails: the failure is told, and what follows is the same",
+          "[faults][threads][fallback]") {
+  const FewProcessors few;
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  const bool from_then_on = GENERATE(false, true);
+  const auto fail_at = GENERATE(skeleton::FailAt::compile, skeleton::FailAt::open, skeleton::FailAt::run);
+  Scenario scenario;
+  scenario.name = "skeleton";
+  scenario.source = source_of(bytes);
+  scenario.backends = "skeleton,cpu";
+  scenario.fail_at = skeleton::FailAt::never;
+  const uint64_t without = sweep(scenario, from_then_on).seen[static_cast<size_t>(SystemCall::map)];
+  scenario.fail_at = fail_at;
+  const Sweep result = sweep(scenario, from_then_on);
+  CAPTURE(static_cast<int>(fail_at), from_then_on);
+  const auto seen = [&](SystemCall call) { return result.seen[static_cast<size_t>(call)]; };
+  // Compile: a quote and the model again. Open: what the model compiles; the executors find room where those that did
+  // not open would have been. Run: what the model compiles, the places of Values for a moment, the executors.
+  const uint64_t more = fail_at == skeleton::FailAt::compile ? 2 : fail_at == skeleton::FailAt::open ? 1 : 3;
+  CHECK(seen(SystemCall::map) == without + more);
+  CHECK(seen(SystemCall::map) == seen(SystemCall::unmap));
+}
+
+TEST_CASE("With the bytes that the quotes list for it handed over, a fall-back asks the system for nothing",
+          "[faults][fallback]") {
+  set_faults({});
+  const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
+  skeleton::Backend backend(skeleton::FailAt::run);
+  void* extra[] = {static_cast<Backend*>(&backend)};
+  mote_engine_options options = engine_options("skeleton,cpu");
+  options.extra_backends = extra;
+  options.n_extra_backends = 1;
+  const Engine engine(options);
+  const mote_session_options session_with = session_options(64, 16);
+  const ModelQuotes quotes = quote_model(engine, bytes, session_with);
+  REQUIRE(quotes.model.fallback_bytes > 0);
+  REQUIRE(quotes.session.fallback_bytes > 0);
+  for (const uint64_t missing : {uint64_t{0}, uint64_t{64}}) {
+    const uint64_t model_bytes = quotes.model.total_bytes + quotes.model.fallback_bytes;
+    const uint64_t session_bytes = quotes.session.total_bytes + quotes.session.fallback_bytes - missing;
+    const GuardedMemory for_model(model_bytes, 64, Guard::pages, 0xA5);
+    const GuardedMemory for_session(session_bytes, 64, Guard::pages, 0xA5);
+    const Model model(engine, bytes, mote_memory{for_model.data(), model_bytes});
+    mote_session* session = nullptr;
+    const Tokens tokens = some_tokens(50, 256);
+    set_faults({});
+    {
+      const Watch watch;
+      REQUIRE(mote_session_open(model, &session_with, {for_session.data(), session_bytes}, &session, nullptr) ==
+              MOTE_OK);
+      CHECK(mote_feed(session, tokens.data(), tokens.size(), nullptr, nullptr) == MOTE_OK);
+      CHECK(mote_dev_session_fallbacks(session) == 1);
+      CHECK(mote_session_close(session, nullptr) == MOTE_OK);
+    }
+    CHECK(calls_seen(SystemCall::map) == (missing == 0 ? 0 : 1));
+    CHECK(calls_seen() == 2 * calls_seen(SystemCall::map));
+    CHECK(not_given_back() == "");
+    CHECK(for_model.damage() + for_session.damage() == "");
+  }
+}
+
 TEST_CASE("An engine with the default number of threads opens whatever cannot be read about the machine",
           "[faults][threads]") {
   const FewProcessors few;
@@ -182,25 +245,29 @@ TEST_CASE("An engine with the default number of threads opens whatever cannot be
 // Agrees to everything while it is measured, and refuses when it is meant: the memory is there by then.
 class LateRefusal final : public Backend {
  public:
-  explicit LateRefusal(skeleton::FailAt stage) : stage_(stage) {}
+  explicit LateRefusal(skeleton::FailAt stage) : stage_(stage) {
+    Arena arena(room_, sizeof room_);
+    inner_ = built_in_backends().front().create({}, arena).value();
+  }
   const char* name() const override { return "late"; }
   bool uses_host_values() const override { return true; }
-  bool supports(const Step& step, const Plan& plan) const override { return inner_.supports(step, plan); }
+  bool supports(const Step& step, const Plan& plan) const override { return inner_->supports(step, plan); }
   Result<Program*> compile(const PlanPart& part, Arena& arena, Footprint* footprint) override {
     if (stage_ == skeleton::FailAt::compile && !arena.measuring())
       return Status::error(Code::backend_failed, "late was told to fail when it compiles");
-    return inner_.compile(part, arena, footprint);
+    return inner_->compile(part, arena, footprint);
   }
   Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape, const ValueMemory& values,
                          Arena& arena, Footprint* footprint) override {
     if (stage_ == skeleton::FailAt::open && !arena.measuring())
       return Status::error(Code::backend_failed, "late was told to fail when it opens a session");
-    return inner_.open(part, program, shape, values, arena, footprint);
+    return inner_->open(part, program, shape, values, arena, footprint);
   }
 
  private:
+  alignas(64) unsigned char room_[4096];
   skeleton::FailAt stage_;
-  skeleton::Backend inner_;
+  Backend* inner_ = nullptr;
 };
 
 TEST_CASE("A model or session that its backend refuses when there is memory for it leaves nothing behind", "[faults]") {
@@ -210,7 +277,7 @@ TEST_CASE("A model or session that its backend refuses when there is memory for 
   for (const skeleton::FailAt stage : {skeleton::FailAt::compile, skeleton::FailAt::open}) {
     LateRefusal backend(stage);
     void* const extra[] = {static_cast<Backend*>(&backend)};
-    mote_engine_options options = engine_options("late,cpu");
+    mote_engine_options options = engine_options("late");
     options.extra_backends = extra;
     options.n_extra_backends = 1;
     const Engine engine(options);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/mote_dev.h"
+#include "examples/skeleton_backend/skeleton_backend.h"
 #include "tests/memory/heap_counter.h"
 #include "tests/memory/shapes.h"
 
@@ -114,6 +115,33 @@ TEST_CASE("Feeding, stepping, sampling and saying call the heap on no thread", "
   }
   CHECK(n_calls == 0);
   CHECK(n_idle == 0);
+}
+
+TEST_CASE("A backend that fails makes nothing of mote call the heap", "[memory][heap][fallback]") {
+  const auto fail_at = GENERATE(skeleton::FailAt::compile, skeleton::FailAt::open, skeleton::FailAt::run);
+  skeleton::Backend backend(fail_at);
+  void* extra[] = {static_cast<Backend*>(&backend)};
+  mote_engine_options options = engine_options("skeleton,cpu", 2);
+  options.extra_backends = extra;
+  options.n_extra_backends = 1;
+  const Engine engine(options);
+  const Bytes bytes = toy_llama().bytes();
+  const mote_source source = source_of(bytes);
+  const mote_session_options session_with = session_options(64, 16);
+  const Tokens tokens = some_tokens(1u << 20, 256);
+  mote_model* model = nullptr;
+  mote_session* session = nullptr;
+  start_counting();
+  mote_status status = mote_model_open(engine, &source, nullptr, {}, &model, nullptr);
+  if (status == MOTE_OK) status = mote_session_open(model, &session_with, {}, &session, nullptr);
+  if (status == MOTE_OK) status = use(session, tokens.data(), 9);
+  const uint32_t n_fallbacks = mote_dev_session_fallbacks(session);
+  mote_session_close(session, nullptr);
+  mote_model_close(model, nullptr);
+  const uint64_t n_calls = stop_counting();
+  CHECK(status == MOTE_OK);
+  CHECK(n_fallbacks == (fail_at == skeleton::FailAt::compile ? 0 : 1));
+  CHECK(n_calls == 0);
 }
 
 TEST_CASE("With memory handed over, opening and closing call the heap not at all", "[memory][heap]") {

@@ -5,6 +5,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 
+#include "core/mote_dev.h"
+#include "examples/skeleton_backend/skeleton_backend.h"
 #include "tests/memory/shapes.h"
 #include "tests/support/sanitized.h"
 
@@ -25,6 +27,7 @@ struct Calls {
   const Tokens* tokens;
   const char* text;
   mote_status status = MOTE_OK;
+  uint32_t n_fallbacks = 0;
 };
 
 int32_t go_on(void*, size_t, size_t, const float*, size_t) { return 0; }
@@ -71,6 +74,7 @@ void* call_all(void* argument) {
   keep(mote_snapshot_bytes(session, &bytes, nullptr));
   keep(mote_snapshot(session, snapshot, sizeof snapshot, &bytes, nullptr));
   keep(mote_restore(session, snapshot, bytes, nullptr));
+  calls.n_fallbacks = mote_dev_session_fallbacks(session);
   keep(mote_session_close(session, nullptr));
   keep(mote_model_close(model, nullptr));
   keep(mote_engine_close(engine, nullptr));
@@ -125,6 +129,25 @@ TEST_CASE("Every public call fits in 64 KiB of stack", "[memory][stack]") {
 #else
   CHECK(used <= kLimitBytes);
 #endif
+
+  // A backend that fails meanwhile: the calls compile and open for the others.
+  for (const skeleton::FailAt fail_at : {skeleton::FailAt::compile, skeleton::FailAt::open, skeleton::FailAt::run}) {
+    skeleton::Backend backend(fail_at);
+    void* extra[] = {static_cast<Backend*>(&backend)};
+    mote_engine_options with_skeleton = engine_options("skeleton,cpu");
+    with_skeleton.extra_backends = extra;
+    with_skeleton.n_extra_backends = 1;
+    calls.engine_with = &with_skeleton;
+    const size_t used_then = deepest_stack(calls, call_all);
+    CHECK(calls.status == MOTE_OK);
+    CHECK(calls.n_fallbacks == (fail_at == skeleton::FailAt::compile ? 0 : 1));
+    CAPTURE(used_then);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+    CHECK(used_then < kStackBytes);
+#else
+    CHECK(used_then <= kLimitBytes);
+#endif
+  }
 }
 
 }   // namespace

@@ -16,7 +16,7 @@ struct FakeExecutor final : Executor {
   };
   std::vector<Run> runs;
   std::vector<uint32_t> truncations;
-  uint32_t n_committed = 0, n_discarded = 0;
+  uint32_t n_committed = 0, n_discarded = 0, n_closed = 0;
   struct Imported {
     uint32_t state, position;
     size_t bytes;
@@ -25,15 +25,18 @@ struct FakeExecutor final : Executor {
   std::vector<Imported> imported;   // and not forgotten since
   size_t fail_import_at = SIZE_MAX;
   uint32_t fail_run_at = UINT32_MAX;   // the run of this number fails
-  bool refuses_truncate = false;       // like a ring that no longer holds the window
+  Code failure = Code::backend_failed;
+  bool fails_begin = false;
+  bool refuses_truncate = false;   // like a ring that no longer holds the window
   std::atomic<uint32_t>* cancel_during_run = nullptr;
+  size_t cancel_at = 0;   // from the run of this number on
   Value logits;
   ValueMemory values;
 
   // Logits of a row: position in the first entry, token in the second.
   Status run(const Batch& batch, CancelFlag cancel) override {
-    if (runs.size() == fail_run_at) return Status::error(Code::backend_failed, "run {} was told to fail", runs.size());
-    if (cancel_during_run != nullptr) cancel_during_run->store(1);
+    if (runs.size() == fail_run_at) return Status::error(failure, "run {} was told to fail", runs.size());
+    if (cancel_during_run != nullptr && runs.size() >= cancel_at) cancel_during_run->store(1);
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     runs.push_back({batch.first_position, static_cast<uint32_t>(batch.tokens.size()), batch.output_rows.size()});
     if (logits.exists() && values.data(logits) != nullptr)
@@ -44,7 +47,10 @@ struct FakeExecutor final : Executor {
       }
     return {};
   }
-  Status begin(uint32_t, uint32_t) override { return {}; }
+  Status begin(uint32_t, uint32_t) override {
+    return fails_begin ? Status::error(Code::backend_failed, "a batch was told not to begin") : Status();
+  }
+  void close() override { ++n_closed; }
   void commit() override { ++n_committed; }
   void discard() override { ++n_discarded; }
   Status truncate(uint32_t positions) override {
@@ -69,7 +75,10 @@ struct FakeBackend final : Backend {
   explicit FakeBackend(const char* name, bool host = true) : name_(name), host_(host) {}
   std::set<Op> refused;
   FakeExecutor executor;
-  Arithmetic rounds = {nullptr, 0};   // NULL: its name, version 1
+  bool fails_compile = false, fails_open = false;
+  uint32_t n_compiled = 0, n_opened = 0;
+  uint64_t program_bytes = 0, executor_bytes = 0;   // taken from the arenas
+  Arithmetic rounds = {nullptr, 0};                 // NULL: its name, version 1
   uint32_t over_read = 0;
 
   const char* name() const override { return name_; }
@@ -77,10 +86,18 @@ struct FakeBackend final : Backend {
   bool uses_host_values() const override { return host_; }
   uint32_t over_read_bytes() const override { return over_read; }
   bool supports(const Step& step, const Plan&) const override { return refused.count(step.op) == 0; }
-  Result<Program*> compile(const PlanPart&, Arena&, Footprint*) override { return static_cast<Program*>(nullptr); }
+  Result<Program*> compile(const PlanPart&, Arena& arena, Footprint*) override {
+    if (!arena.measuring()) ++n_compiled;
+    if (fails_compile && !arena.measuring()) return Status::error(Code::backend_failed, "told not to compile");
+    arena.take<std::byte>(program_bytes);
+    return static_cast<Program*>(nullptr);
+  }
   Result<Executor*> open(const PlanPart& part, Program*, const SessionShape&, const ValueMemory& values, Arena& arena,
                          Footprint*) override {
+    arena.take<std::byte>(executor_bytes);
     if (arena.measuring()) return static_cast<Executor*>(nullptr);
+    ++n_opened;
+    if (fails_open) return Status::error(Code::backend_failed, "told not to open");
     executor.logits = part.plan->logits;
     executor.values = values;
     return static_cast<Executor*>(&executor);

@@ -54,6 +54,44 @@ TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
       if (step.op == Op::append) CHECK(part.backend == &second);
 }
 
+TEST_CASE("What lies between the steps of a state goes where they go: a state is never in two parts",
+          "[pipeline][placement]") {
+  FakeBackend first("first"), second("second");
+  first.refused = {Op::rope};   // of the queries: stands between append and attention here
+  TestPlan test([](PlanBuilder& b) {
+    const RopeSettings rope{{nullptr, 8, 1}, RopePairing::halves, 0};
+    Value x = b.embed(fake_matrix(100, 32));
+    for (uint32_t i = 0; i < 2; ++i) {
+      b.enter_layer(i);
+      const Value q = b.linear(x, fake_matrix(32, 32)), k = b.linear(x, fake_matrix(32, 32));
+      const State past = b.append(b.kv_state(4, 8, 8, 0), k, k);
+      x = b.add(x, b.causal_attention(b.rope(q, 8, rope), past, {4, 1, 0}));
+    }
+    b.leave_layers();
+    static_cast<void>(b.logits(b.linear(b.take_wanted_rows(x), fake_matrix(100, 32))).ok());
+  });
+  Memory memory;
+  Arena arena = memory.arena();
+  Backend* order[] = {&first, &second};
+  const Result<Placement> placed = place_steps(test.plan, order, arena);
+  REQUIRE(placed.ok());
+  size_t n_of_states = 0;
+  for (const PlacedPart& part : placed.value().parts)
+    for (const Step& step : part.part.steps()) {
+      if (op_info(step.op).state == StateUse::none) continue;
+      CHECK(part.part.owns(step.state));
+      CHECK(part.backend == &second);
+      ++n_of_states;
+    }
+  CHECK(n_of_states == 4);
+  // Where nobody takes all of them, though somebody takes each, the state's steps are named.
+  second.refused = {Op::attention};
+  const Result<Placement> none = place_steps(test.plan, order, arena);
+  CHECK(none.status().code() == Code::unsupported);
+  CHECK(none.status().message() ==
+        "no backend that was chosen runs all steps of a state, from append of layer 0 to attention of layer 0");
+}
+
 // A search of the whole plan for each state would be quadratic in the layers.
 TEST_CASE("Only the steps between a state's first and last are asked about it", "[pipeline][placement]") {
   FakeBackend first("first"), second("second");

@@ -79,14 +79,14 @@ TEST_CASE("Values that are needed at one time never share bytes", "[pipeline][pl
   TestPlan test([](PlanBuilder& b) { build_small(b, 3); });
   const PlacedPart part{{&test.plan, 0, static_cast<uint32_t>(test.plan.steps.size())}, &backend, nullptr};
   std::vector<uint64_t> offsets(test.plan.values.size());
-  const Result<uint64_t> total = plan_values(test.plan, {&part, 1}, shape, offsets);
+  const Result<uint64_t> total = plan_values(test.plan, std::span(&part, 1), shape, offsets);
   REQUIRE(total.ok());
   CHECK(find_overlap(test.plan, shape, offsets, total.value(), backend.over_read) == "");
   // Layers reuse each other's bytes: three take no more than two.
   TestPlan two([](PlanBuilder& b) { build_small(b, 2); });
   const PlacedPart part_of_two{{&two.plan, 0, static_cast<uint32_t>(two.plan.steps.size())}, &backend, nullptr};
   std::vector<uint64_t> offsets_of_two(two.plan.values.size());
-  CHECK(plan_values(two.plan, {&part_of_two, 1}, shape, offsets_of_two).value() == total.value());
+  CHECK(plan_values(two.plan, std::span(&part_of_two, 1), shape, offsets_of_two).value() == total.value());
 }
 
 TEST_CASE("Random plans keep their Values apart", "[pipeline][planner]") {
@@ -105,7 +105,7 @@ TEST_CASE("Random plans keep their Values apart", "[pipeline][planner]") {
   const SessionShape shape{3, 2, 16, KvType::f32};
   const PlacedPart part{{&plan, 0, static_cast<uint32_t>(plan.steps.size())}, &backend, nullptr};
   std::vector<uint64_t> offsets(plan.values.size());
-  const Result<uint64_t> total = plan_values(plan, {&part, 1}, shape, offsets);
+  const Result<uint64_t> total = plan_values(plan, std::span(&part, 1), shape, offsets);
   REQUIRE(total.ok());
   CHECK(find_overlap(plan, shape, offsets, total.value()) == "");
 }
