@@ -82,7 +82,7 @@ endif()
 
 # mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0. Each
 # is also there spelled as in its table (MOTE_FORMAT_q4_0), for code that is made from the table's rows.
-set(MOTE_KNOWN_BACKENDS reference cpu)
+set(MOTE_KNOWN_BACKENDS reference cpu vulkan)
 
 # The names in the first column of a table of rows MACRO(name, ...); a change of the table configures again.
 function(mote_table_names table macro out)
@@ -104,6 +104,9 @@ foreach(list IN ITEMS BACKENDS ARCHES FORMATS)
     set(MOTE_${list} "${MOTE_KNOWN_${list}}")
   endif()
 endforeach()
+
+# A backend that needs something of this machine is left out with a message where that is missing.
+include(${CMAKE_CURRENT_LIST_DIR}/vulkan.cmake)
 
 function(mote_build_switches kind chosen known out)
   string(TOUPPER ${kind} prefix)

@@ -215,7 +215,8 @@ class EngineOpening {
     const std::string_view wanted = options_.backends == nullptr ? "auto" : options_.backends;
     if (wanted == "auto") {
       for (size_t i = 0; i < options_.n_extra_backends; ++i) MOTE_RETURN_IF_ERROR(add(extra(i)));
-      for (const BackendEntry& entry : built_in_backends()) MOTE_RETURN_IF_ERROR(open_backend(entry, services, arena));
+      for (const BackendEntry& entry : built_in_backends())
+        if (entry.automatic) MOTE_RETURN_IF_ERROR(open_backend(entry, services, arena));
     } else {
       for (std::string_view rest = wanted; !rest.empty();) {
         const BackendName next = first_name(rest);

@@ -51,6 +51,8 @@ class ValueMemory {
     const uint64_t offset = offset_bytes_[value.id];
     return offset == kNowhere ? nullptr : reinterpret_cast<float*>(base_ + offset);
   }
+  // Whether the Value has a place, also while measuring: then `data` says nothing.
+  bool placed(Value value) const { return offset_bytes_[value.id] != kNowhere; }
 
  private:
   std::byte* base_ = nullptr;
@@ -175,6 +177,8 @@ struct BackendEntry {
   // Makes the backend in the engine's arena (measuring: takes the bytes, returns null). An unusable device is a status
   // that says why; the engine then goes on without this backend.
   Result<Backend*> (*create)(const BackendServices& services, Arena& engine_arena);
+  // Whether "auto" takes it; otherwise it must be asked for by name.
+  bool automatic = true;
 };
 
 // Defined in backends/registry.cpp, in the order of preference.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
@@ -69,7 +73,68 @@ T* checked(const char* what, const Result<T*>& result, bool measures, bool must_
   return result.value();
 }
 
+// A backend that has a device is opened once for all cases, the others for each: a device takes long to open.
+struct SharedBackend {
+  GuardedMemory memory;
+  Backend* backend = nullptr;
+  std::string problem;   // why there is none
+};
+std::map<std::string, SharedBackend>& shared_backends() {
+  static std::map<std::string, SharedBackend> all;
+  return all;
+}
+uint32_t one_lane = 1;
+
+SharedBackend& share(const BackendEntry& entry) {
+  const auto [found, is_new] = shared_backends().try_emplace(entry.name);
+  SharedBackend& shared = found->second;
+  if (!is_new) return shared;
+  BackendServices services;
+  services.parallel.lanes = one_lane;
+  services.parallel.self = &one_lane;
+  services.parallel.run_region = run_lanes_backwards;
+  Arena measuring;
+  const Status status = entry.create(services, measuring).status();
+  if (!status.ok()) {
+    if (status.code() != Code::unsupported || status.message().empty()) fail("create: " + std::string(status.message()));
+    shared.problem = status.message();
+    return shared;
+  }
+  shared.memory = exactly("create", Guard::pages, [&](Arena& arena, bool measures, bool must_fail) {
+    shared.backend = checked("create", entry.create(services, arena), measures, must_fail);
+  });
+  return shared;
+}
+
+// They are closed before the process begins to end: layers and drivers do not like to be asked later.
+class CloseBackends : public Catch::EventListenerBase {
+ public:
+  using Catch::EventListenerBase::EventListenerBase;
+  void testRunEnded(const Catch::TestRunStats&) override {
+    for (auto& [name, shared] : shared_backends())
+      if (shared.backend != nullptr) shared.backend->close();
+    shared_backends().clear();
+  }
+};
+CATCH_REGISTER_LISTENER(CloseBackends)
+
 }   // namespace
+
+std::string why_unusable(const BackendEntry& entry) { return entry.automatic ? std::string() : share(entry).problem; }
+
+std::vector<BackendEntry> backends_under_test() {
+  const char* only = std::getenv("MOTE_CONFORMANCE_BACKEND");
+  std::vector<BackendEntry> backends;
+  for (const BackendEntry& entry : built_in_backends()) {
+    if (only != nullptr && std::string_view(only) != entry.name) continue;
+    const std::string problem = why_unusable(entry);
+    if (problem.empty())
+      backends.push_back(entry);
+    else if (only != nullptr)
+      fail(problem);
+  }
+  return backends;
+}
 
 const BackendEntry& oracle_entry() {
   for (const BackendEntry& entry : built_in_backends())
@@ -92,6 +157,7 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
   wire_plan();
   lay_out_values();
   make_backend(entry);
+  if (backend_ == nullptr) return;
   supported_ =
       std::ranges::all_of(blank_steps_, [&](const Step& step) { return backend_->supports(step, blank_plan_); });
   if (supported_) open();
@@ -100,7 +166,7 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
 Rig::~Rig() {
   if (executor_ != nullptr) executor_->close();
   if (program_ != nullptr) program_->close();
-  if (backend_ != nullptr) backend_->close();
+  if (backend_ != nullptr && !shares_backend_) backend_->close();
 }
 
 // Copies of all weights into guarded memory, the steps pointing at them.
@@ -150,6 +216,11 @@ void Rig::lay_out_values() {
 }
 
 void Rig::make_backend(const BackendEntry& entry) {
+  if (!entry.automatic) {
+    backend_ = share(entry).backend;
+    shares_backend_ = true;
+    return;
+  }
   engine_ = exactly("create", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     backend_ = checked("create", entry.create(BackendServices{parallel_}, arena), measures, must_fail);
   });
@@ -158,9 +229,18 @@ void Rig::make_backend(const BackendEntry& entry) {
 void Rig::open() {
   const PlanPart part{&plan_, 0, static_cast<uint32_t>(steps_.size())};
   const PlanPart blank{&blank_plan_, 0, static_cast<uint32_t>(steps_.size())};
+  uint64_t quoted_device_bytes = 0;
+  // What was quoted is taken from a device too.
+  const auto check_device = [&](const char* what, const Footprint& footprint, bool measures, bool must_fail) {
+    if (measures) quoted_device_bytes = footprint.device_bytes;
+    if (!measures && !must_fail && footprint.device_bytes != quoted_device_bytes)
+      fail(std::string(what) + " quoted " + std::to_string(quoted_device_bytes) + " bytes of the device and took " +
+           std::to_string(footprint.device_bytes));
+  };
   model_ = exactly("compile", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     Footprint footprint;
     program_ = checked("compile", backend_->compile(measures ? blank : part, arena, &footprint), measures, must_fail);
+    check_device("compile", footprint, measures, must_fail);
   });
   session_ = exactly("open", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     Footprint footprint;
@@ -169,6 +249,7 @@ void Rig::open() {
         "open",
         backend_->open(measures ? blank : part, measures ? nullptr : program_, shape_, values, arena, &footprint),
         measures, must_fail);
+    check_device("open", footprint, measures, must_fail);
     if (!must_fail && footprint.state_bytes > arena.used_bytes())
       fail("open counts more state and scratch than it takes");
   });
