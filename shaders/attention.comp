@@ -25,7 +25,7 @@ layout(push_constant) uniform Push {
   uint row_base;
 };
 
-shared float query[MOTE_VK_MOST_HEAD_DIM];
+shared float query[MOTE_VK_MOST_HEAD_DIM];   // times the scale, so that fewer products are out of range
 shared float scores[MOTE_VK_GROUP];
 shared float weights[MOTE_VK_GROUP];
 
@@ -64,7 +64,7 @@ void main() {
 #endif
   uint q_at = (row * n_heads + head) * key_dim;
   for (uint i = lane; i < key_words * (key_words == key_dim ? 1u : 2u); i += MOTE_VK_GROUP)
-    query[i] = i < key_dim ? q[q_at + i] : 0.0;
+    query[i] = i < key_dim ? q[q_at + i] * scale : 0.0;
   barrier();
 
   float largest = MINUS_INFINITY;
@@ -76,7 +76,7 @@ void main() {
     uint base = first % capacity;   // capacity is a multiple of a block
     precise float score = MINUS_INFINITY;
     if (lane >= low && lane <= high) {
-      score = key_product((kv_at + base + lane) * key_words, key_words) * scale;
+      score = key_product((kv_at + base + lane) * key_words, key_words);
       if (softcap != 0.0) score = softcap * tanh_of(score / softcap);
     }
     scores[lane] = score;
