@@ -62,8 +62,8 @@ Status VulkanDevice::open_instance() {
     return Status::error(Code::unsupported, "vulkan is off: {}", outcome("vkCreateInstance", result).message());
   }
   bool complete = true;
-#define MOTE_VK_LOAD(name)                                                                 \
-  vk.name = reinterpret_cast<PFN_##name>(vk.vkGetInstanceProcAddr(instance_, #name));      \
+#define MOTE_VK_LOAD(name)                                                            \
+  vk.name = reinterpret_cast<PFN_##name>(vk.vkGetInstanceProcAddr(instance_, #name)); \
   complete = complete && vk.name != nullptr;
   MOTE_VK_INSTANCE_FUNCTIONS(MOTE_VK_LOAD)
 #undef MOTE_VK_LOAD
@@ -114,7 +114,8 @@ Status VulkanDevice::choose_device() {
   uint32_t count = kMostCandidates, best_rank = 0;
   const VkResult result = vk.vkEnumeratePhysicalDevices(instance_, &count, candidates);
   if (result != VK_SUCCESS && result != VK_INCOMPLETE)
-    return Status::error(Code::unsupported, "vulkan is off: {}", outcome("vkEnumeratePhysicalDevices", result).message());
+    return Status::error(Code::unsupported, "vulkan is off: {}",
+                         outcome("vkEnumeratePhysicalDevices", result).message());
   const char* reason = nullptr;
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t family = 0, rank = 0;
@@ -154,8 +155,8 @@ Status VulkanDevice::open_device() {
     return outcome("vkCreateDevice", result);
   }
   bool complete = true;
-#define MOTE_VK_LOAD(name)                                                            \
-  vk.name = reinterpret_cast<PFN_##name>(vk.vkGetDeviceProcAddr(device_, #name));     \
+#define MOTE_VK_LOAD(name)                                                        \
+  vk.name = reinterpret_cast<PFN_##name>(vk.vkGetDeviceProcAddr(device_, #name)); \
   complete = complete && vk.name != nullptr;
   MOTE_VK_DEVICE_FUNCTIONS(MOTE_VK_LOAD)
 #undef MOTE_VK_LOAD

@@ -110,7 +110,6 @@ class VulkanDevice {
 };
 
 // Leaves the calling function with a status unless the call gave VK_SUCCESS.
-#define MOTE_VK_TRY(device, call, ...) \
-  MOTE_RETURN_IF_ERROR((device).outcome(#call, (device).vk.call(__VA_ARGS__)))
+#define MOTE_VK_TRY(device, call, ...) MOTE_RETURN_IF_ERROR((device).outcome(#call, (device).vk.call(__VA_ARGS__)))
 
 }   // namespace mote

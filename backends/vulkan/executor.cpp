@@ -55,7 +55,8 @@ void VulkanExecutor::write_exchange(const Batch& batch) {
 
 // Whether the commands for more than one row are to run.
 bool VulkanExecutor::write_grids(const Batch& batch) {
-  const auto rows = static_cast<uint32_t>(batch.tokens.size()), outputs = static_cast<uint32_t>(batch.output_rows.size());
+  const auto rows = static_cast<uint32_t>(batch.tokens.size()),
+             outputs = static_cast<uint32_t>(batch.output_rows.size());
   const bool many = rows > 1 || outputs > 1;
   auto* to = reinterpret_cast<VkDispatchIndirectCommand*>(exchange_.mapped + lowered_.grids_offset_bytes);
   for (const Grid& grid : lowered_.grids) *to++ = {grid.x, grid.groups(grid.by_outputs ? outputs : rows, many), 1};
@@ -149,8 +150,8 @@ Status VulkanExecutor::check_row(State state, uint32_t position, size_t bytes) c
   if (state.id >= caches_.size() || caches_[state.id].info == nullptr)
     return Status::error(Code::invalid_argument, "state {} is not one of this part", unsigned{state.id});
   const StateInfo& info = *caches_[state.id].info;
-  const uint64_t needed = uint64_t{info.n_kv_heads} * (uint64_t{info.key_dim} + info.value_dim) *
-                          (shape_.kv_type == KvType::f16 ? 2 : 4);
+  const uint64_t needed =
+      uint64_t{info.n_kv_heads} * (uint64_t{info.key_dim} + info.value_dim) * (shape_.kv_type == KvType::f16 ? 2 : 4);
   if (bytes != needed)
     return Status::error(Code::invalid_argument, "a row of layer {} is {} bytes, the span has {}", info.layer, needed,
                          bytes);

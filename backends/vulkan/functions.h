@@ -1,18 +1,18 @@
-// The Vulkan functions that the backend calls, found at run time: no Vulkan library is linked, and a program starts where
-// none is installed.
+// The Vulkan functions that the backend calls, found at run time: no Vulkan library is linked, and a program starts
+// where none is installed.
 #pragma once
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
 #define MOTE_VK_GLOBAL_FUNCTIONS(X) X(vkCreateInstance) X(vkEnumerateInstanceVersion)
 
-#define MOTE_VK_INSTANCE_FUNCTIONS(X)         \
-  X(vkCreateDevice)                           \
-  X(vkDestroyInstance)                        \
-  X(vkEnumeratePhysicalDevices)               \
-  X(vkGetDeviceProcAddr)                      \
-  X(vkGetPhysicalDeviceMemoryProperties)      \
-  X(vkGetPhysicalDeviceProperties2)           \
+#define MOTE_VK_INSTANCE_FUNCTIONS(X)    \
+  X(vkCreateDevice)                      \
+  X(vkDestroyInstance)                   \
+  X(vkEnumeratePhysicalDevices)          \
+  X(vkGetDeviceProcAddr)                 \
+  X(vkGetPhysicalDeviceMemoryProperties) \
+  X(vkGetPhysicalDeviceProperties2)      \
   X(vkGetPhysicalDeviceQueueFamilyProperties)
 
 #define MOTE_VK_DEVICE_FUNCTIONS(X) \

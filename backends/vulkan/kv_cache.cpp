@@ -61,8 +61,9 @@ void row_from_device(const StateInfo& info, KvType type, const std::byte* row, u
 
 void row_to_device(const StateInfo& info, KvType type, const uint8_t* from, std::byte* row) {
   if (type == KvType::f16) {
-    std::memset(row, 0, static_cast<size_t>(info.n_kv_heads * (round_up(uint64_t{info.key_dim} * 2, 4) +
-                                                               round_up(uint64_t{info.value_dim} * 2, 4))));
+    std::memset(row, 0,
+                static_cast<size_t>(info.n_kv_heads * (round_up(uint64_t{info.key_dim} * 2, 4) +
+                                                       round_up(uint64_t{info.value_dim} * 2, 4))));
     visit_row<uint16_t>(info, [&](size_t index, size_t at) {
       const uint16_t kept = to_finite(load_le<uint16_t>(from + index * 2));
       std::memcpy(row + at, &kept, 2);

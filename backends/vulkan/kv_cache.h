@@ -14,7 +14,7 @@ namespace mote {
 
 struct KvLayout {
   uint32_t capacity = 0;
-  uint32_t key_words = 0, value_words = 0;         // of one head at one position
+  uint32_t key_words = 0, value_words = 0;                // of one head at one position
   uint32_t heads = 0, heads_in_window = 0, windows = 0;   // 0 windows: one head is too much for a shader
 
   uint32_t first_head(uint32_t window) const { return window * heads_in_window; }

@@ -38,7 +38,8 @@ class Lowering {
       MOTE_RETURN_IF_ERROR(lower_step(step));
     }
     if (in_submission_ != 0) MOTE_RETURN_IF_ERROR(end_submission());
-    out_.grids_offset_bytes = take_exchange(uint64_t{out_.n_dispatches} * sizeof(VkDispatchIndirectCommand)).offset_bytes;
+    out_.grids_offset_bytes =
+        take_exchange(uint64_t{out_.n_dispatches} * sizeof(VkDispatchIndirectCommand)).offset_bytes;
     out_.exchange_bytes = exchange_bytes_;
     out_.values_bytes = live_.peak_bytes();
     return {};
@@ -302,19 +303,19 @@ class Lowering {
     const StateInfo& info = plan_.states[step.state.id];
     const Kernel kernel = input_.shape.kv_type == KvType::f16 ? Kernel::append_f16 : Kernel::append_f32;
     const uint32_t most_columns = std::max(step.inputs[0].columns, step.inputs[1].columns);
-    return for_cache(step.state, [&](const KvLayout& layout, uint32_t window, const Binding& keys,
-                                     const Binding& values) {
-      const Binding has_nan = take_exchange(uint64_t{input_.shape.max_batch} * 4);
-      note(out_.nan_rows, out_.n_nan_rows, NanRows{info.layer, has_nan.offset_bytes});
-      return for_chunks(Dimension::tokens, most_columns, 1, [&](const Chunk& chunk) {
-        Dispatch dispatch = start(kernel, chunk.grid);
-        dispatch.bind(rows_of(step.inputs[0], chunk)).bind(rows_of(step.inputs[1], chunk));
-        dispatch.bind(keys).bind(values).bind(has_nan).bind(header_);
-        dispatch.word(info.n_kv_heads).word(layout.first_head(window)).word(layout.window_heads(window));
-        dispatch.word(info.key_dim).word(info.value_dim).word(layout.capacity);
-        return emit(dispatch.word(chunk.base));
-      });
-    });
+    return for_cache(
+        step.state, [&](const KvLayout& layout, uint32_t window, const Binding& keys, const Binding& values) {
+          const Binding has_nan = take_exchange(uint64_t{input_.shape.max_batch} * 4);
+          note(out_.nan_rows, out_.n_nan_rows, NanRows{info.layer, has_nan.offset_bytes});
+          return for_chunks(Dimension::tokens, most_columns, 1, [&](const Chunk& chunk) {
+            Dispatch dispatch = start(kernel, chunk.grid);
+            dispatch.bind(rows_of(step.inputs[0], chunk)).bind(rows_of(step.inputs[1], chunk));
+            dispatch.bind(keys).bind(values).bind(has_nan).bind(header_);
+            dispatch.word(info.n_kv_heads).word(layout.first_head(window)).word(layout.window_heads(window));
+            dispatch.word(info.key_dim).word(info.value_dim).word(layout.capacity);
+            return emit(dispatch.word(chunk.base));
+          });
+        });
   }
 
   Status attention(const Step& step) {
@@ -323,17 +324,17 @@ class Lowering {
     const Value q = step.inputs[0], y = step.output;
     const uint32_t group = attributes.n_heads / info.n_kv_heads;
     const Kernel kernel = input_.shape.kv_type == KvType::f16 ? Kernel::attention_f16 : Kernel::attention_f32;
-    return for_cache(step.state, [&](const KvLayout& layout, uint32_t window, const Binding& keys,
-                                     const Binding& values) {
-      const uint32_t heads = layout.window_heads(window) * group, first_head = layout.first_head(window) * group;
-      return for_chunks(y.rows, std::max(q.columns, y.columns), heads, [&](const Chunk& chunk) {
-        Dispatch dispatch = start(kernel, chunk.grid);
-        dispatch.bind(rows_of(q, chunk)).bind(keys).bind(values).bind(header_).bind(rows_of(y, chunk));
-        dispatch.word(attributes.n_heads).word(first_head).word(group).word(info.key_dim).word(info.value_dim);
-        dispatch.word(layout.capacity).word(info.window).number(attributes.scale).number(attributes.softcap);
-        return emit(dispatch.word(chunk.base));
-      });
-    });
+    return for_cache(
+        step.state, [&](const KvLayout& layout, uint32_t window, const Binding& keys, const Binding& values) {
+          const uint32_t heads = layout.window_heads(window) * group, first_head = layout.first_head(window) * group;
+          return for_chunks(y.rows, std::max(q.columns, y.columns), heads, [&](const Chunk& chunk) {
+            Dispatch dispatch = start(kernel, chunk.grid);
+            dispatch.bind(rows_of(q, chunk)).bind(keys).bind(values).bind(header_).bind(rows_of(y, chunk));
+            dispatch.word(attributes.n_heads).word(first_head).word(group).word(info.key_dim).word(info.value_dim);
+            dispatch.word(layout.capacity).word(info.window).number(attributes.scale).number(attributes.softcap);
+            return emit(dispatch.word(chunk.base));
+          });
+        });
   }
 
   // activate, gate, add, scale, softcap: one number of an attribute, or none.

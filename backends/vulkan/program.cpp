@@ -25,8 +25,7 @@ void visit_weights(const PlanPart& part, uint64_t binding_bytes, Windows place_w
     const Step& step = part.steps()[i];
     if (step.matrix.rows != 0 && owner_of_matrix(part, i) == i) {
       const MatrixLayout layout = matrix_layout(step.matrix, binding_bytes);
-      for (uint32_t window = 0; window < layout.windows; ++window)
-        place_window(i, window, layout.window_bytes(window));
+      for (uint32_t window = 0; window < layout.windows; ++window) place_window(i, window, layout.window_bytes(window));
     }
     if (step.vector.exists()) place_vector(i, false, uint64_t{step.vector.count} * 4);
     if (step.bias.exists()) place_vector(i, true, uint64_t{step.bias.count} * 4);

@@ -129,7 +129,7 @@ Status Uploader::matrix_rows(const Matrix& matrix, const MatrixLayout& layout, u
   const uint8_t* from = matrix.data + static_cast<size_t>(layout.first_row(window) * from_bytes);
   for (uint64_t first = 0, left = layout.window_rows(window); left != 0;) {
     const uint64_t rows = std::min(left, most);
-    MOTE_ASSIGN_OR_RETURN(std::byte* at, put(to, first * to_bytes, rows * to_bytes));
+    MOTE_ASSIGN_OR_RETURN(std::byte * at, put(to, first * to_bytes, rows * to_bytes));
     for (uint64_t row = 0; row < rows; ++row, from += from_bytes, at += to_bytes) write_row(matrix, layout, from, at);
     first += rows;
     left -= rows;
@@ -139,7 +139,7 @@ Status Uploader::matrix_rows(const Matrix& matrix, const MatrixLayout& layout, u
 
 Status Uploader::vector(const Vector& vector, const Binding& to) {
   const size_t bytes = size_t{vector.count} * sizeof(float);
-  MOTE_ASSIGN_OR_RETURN(std::byte* at, put(to, 0, bytes));
+  MOTE_ASSIGN_OR_RETURN(std::byte * at, put(to, 0, bytes));
   std::memcpy(at, vector.data, bytes);
   return {};
 }

@@ -3,24 +3,27 @@
 namespace mote {
 namespace {
 
-bool touches(const Step& step, State state) {
-  return op_info(step.op).state != StateUse::none && step.state.id == state.id;
+bool uses_state(const Step& step, const Plan& plan) {
+  return op_info(step.op).state != StateUse::none && step.state.id < plan.states.size();
 }
 
-bool supports_all_of_state(Backend& backend, const Plan& plan, State state) {
-  const StateInfo& info = plan.states[state.id];
-  const size_t end = info.last_step < plan.steps.size() ? size_t{info.last_step} + 1 : plan.steps.size();
-  for (const Step& step : plan.steps.first(end).subspan(info.first_step))
-    if (touches(step, state) && !backend.supports(step, plan)) return false;
-  return true;
+// A step that begins to use a state, with all steps up to the last that uses it, and those of states that begin among
+// them: they stay together, so that whoever keeps the state runs everything that touches it. 1 for any other step.
+uint32_t steps_together(const Plan& plan, uint32_t index) {
+  uint32_t end = index + 1;
+  for (uint32_t i = index; i < end; ++i) {
+    if (!uses_state(plan.steps[i], plan)) continue;
+    const uint32_t last = plan.states[plan.steps[i].state.id].last_step;
+    if (last >= end) end = last < plan.steps.size() ? last + 1 : static_cast<uint32_t>(plan.steps.size());
+  }
+  return end - index;
 }
 
-Backend* choose(const Plan& plan, uint32_t index, std::span<Backend* const> backends) {
-  const Step& step = plan.steps[index];
-  const bool stateful = op_info(step.op).state != StateUse::none;
+Backend* choose(const Plan& plan, uint32_t index, uint32_t count, std::span<Backend* const> backends) {
   for (Backend* backend : backends) {
-    if (!backend->supports(step, plan)) continue;
-    if (!stateful || supports_all_of_state(*backend, plan, step.state)) return backend;
+    bool runs_all = true;
+    for (const Step& step : plan.steps.subspan(index, count)) runs_all = runs_all && backend->supports(step, plan);
+    if (runs_all) return backend;
   }
   return nullptr;
 }
@@ -41,13 +44,14 @@ uint32_t describe_step(const Step& step, char* to, uint32_t capacity) {
 
 Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backends, Arena& arena) {
   Placement placement;
-  // The choice depends on the step alone (all steps of a state choose alike), so counting and filling agree.
+  // The choice depends on the plan alone, so counting and filling agree.
   const auto n_steps = static_cast<uint32_t>(plan.steps.size());
   for (int pass = 0; pass < 2; ++pass) {
     Backend* previous = nullptr;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < n_steps; ++i) {
-      Backend* backend = choose(plan, i, backends);
+    for (uint32_t i = 0, together; i < n_steps; i += together) {
+      together = steps_together(plan, i);
+      Backend* backend = choose(plan, i, together, backends);
       if (backend == nullptr) {
         char text[160];
         const uint32_t length = describe_step(plan.steps[i], text, sizeof text);
@@ -57,7 +61,7 @@ Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backen
         if (pass == 1) placement.parts[count] = {{&plan, i, 0}, backend, nullptr};
         ++count;
       }
-      if (pass == 1) ++placement.parts[count - 1].part.count;
+      if (pass == 1) placement.parts[count - 1].part.count += together;
       previous = backend;
     }
     placement.parts_count = count;

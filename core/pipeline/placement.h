@@ -1,5 +1,6 @@
 // Which backend runs which steps: decided once, when the model opens. Each step goes to the first backend in the user's
-// order that supports it; all steps of one state go to one backend. Neighbouring steps of one backend form a part.
+// order that supports it; the steps of one state, and what stands between them, go to one backend and into one part.
+// Neighbouring steps of one backend form a part.
 #pragma once
 #include <span>
 

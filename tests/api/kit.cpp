@@ -45,6 +45,17 @@ Session::Session(mote_model* model, mote_session_options options, mote_memory me
   call_must([&](mote_error* error) { return mote_session_open(model, &options, memory, &session_, error); });
 }
 
+std::vector<const char*> exact_backends() {
+  std::vector<const char*> found = {"cpu", "reference"};
+  const mote_engine_options options = engine_options("vulkan");
+  mote_engine* engine = nullptr;
+  if (mote_engine_open(&options, {}, &engine, nullptr) == MOTE_OK) {
+    mote_engine_close(engine, nullptr);
+    found.push_back("vulkan");
+  }
+  return found;
+}
+
 mote_source source_of(const Bytes& bytes) {
   mote_source source{};
   source.struct_bytes = sizeof source;

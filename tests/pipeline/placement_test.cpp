@@ -54,6 +54,33 @@ TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
       if (step.op == Op::append) CHECK(part.backend == &second);
 }
 
+// Between them a step of another backend would cut the part in two, and the second half would not keep the state.
+TEST_CASE("What stands between the steps of a state goes where they go", "[pipeline][placement]") {
+  FakeBackend first("first"), second("second");
+  first.refused = {Op::attention};
+  TestPlan test([](PlanBuilder& b) {
+    for (uint32_t i = 0; i < 2; ++i) {
+      const Value x = b.embed(fake_matrix(100, 32));
+      const State past = b.append(b.kv_state(4, 8, 8), x, x);
+      static_cast<void>(b.causal_attention(b.scale(x, 2), past, {4, 1, 0}));
+    }
+    static_cast<void>(b.logits(b.take_wanted_rows(b.embed(fake_matrix(100, 32)))).ok());
+  });
+  Memory memory;
+  Arena arena = memory.arena();
+  Backend* order[] = {&first, &second};
+  const Result<Placement> placed = place_steps(test.plan, order, arena);
+  REQUIRE(placed.ok());
+  CHECK(placed.value().parts_count == 5);
+  size_t kept = 0;
+  for (const PlacedPart& part : placed.value().parts)
+    for (const Step& step : part.part.steps()) {
+      kept += op_info(step.op).state != StateUse::none && part.part.owns(step.state);
+      if (step.op == Op::scale) CHECK(part.backend == &second);
+    }
+  CHECK(kept == 4);
+}
+
 // A search of the whole plan for each state would be quadratic in the layers.
 TEST_CASE("Only the steps between a state's first and last are asked about it", "[pipeline][placement]") {
   FakeBackend first("first"), second("second");
