@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/checked.h"
-#include "shaders/include/shared.h"
+#include "shaders/shared.h"
 
 namespace mote {
 namespace {

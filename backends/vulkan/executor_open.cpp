@@ -33,6 +33,17 @@ StateNeeds state_needs(const PlanPart& part, const SessionShape& shape, uint64_t
   return needs;
 }
 
+Lowered take_tables(const Lowered& counted, Arena& arena) {
+  Lowered tables = counted;
+  tables.n_submissions_planned = counted.n_submissions;
+  tables.grids = arena.take<Grid>(counted.n_dispatches);
+  tables.uploads = arena.take<Transfer>(counted.n_uploads);
+  tables.downloads = arena.take<Transfer>(counted.n_downloads);
+  tables.angles = arena.take<AnglesRows>(counted.n_angles);
+  tables.nan_rows = arena.take<NanRows>(counted.n_nan_rows);
+  return tables;
+}
+
 Status check_shape(const SessionShape& shape) {
   constexpr uint32_t kMost = 1u << 31;
   if (shape.context > kMost || shape.max_batch > kMost)
@@ -137,13 +148,7 @@ Status VulkanExecutor::layout(VulkanDevice& device, const PlanPart& part, const 
   Lowered counted;
   MOTE_RETURN_IF_ERROR(lower({part, shape, device.limits(), values}, nullptr, &counted));
 
-  Lowered tables = counted;
-  tables.n_submissions_planned = counted.n_submissions;
-  tables.grids = arena.take<Grid>(counted.n_dispatches);
-  tables.uploads = arena.take<Transfer>(counted.n_uploads);
-  tables.downloads = arena.take<Transfer>(counted.n_downloads);
-  tables.angles = arena.take<AnglesRows>(counted.n_angles);
-  tables.nan_rows = arena.take<NanRows>(counted.n_nan_rows);
+  const Lowered tables = take_tables(counted, arena);
   const std::span<KvCache> caches = arena.take<KvCache>(part.plan->states.size());
   const std::span<Binding> windows = arena.take<Binding>(uint64_t{states.windows} * 2);
   const std::span<Buffer> slabs = arena.take<Buffer>(slab_layout.count());

@@ -6,7 +6,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/checked.h"
-#include "shaders/include/shared.h"
+#include "shaders/shared.h"
 
 namespace mote {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include "backends/vulkan/device.h"
 #include "core/ops/step.h"
-#include "shaders/include/shared.h"
+#include "shaders/shared.h"
 
 namespace mote {
 

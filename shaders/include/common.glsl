@@ -1,5 +1,5 @@
 // What every shader starts with: the size of a work group and the rows of the run.
-#include "shared.h"
+#include "../shared.h"
 
 layout(local_size_x = MOTE_VK_GROUP) in;
 

@@ -3,6 +3,7 @@
 
 #include "platform/clock.h"
 #include "platform/cpu_features.h"
+#include "platform/dyn_lib.h"
 #include "platform/file_map.h"
 #include "platform/memory.h"
 #include "platform/thread_pool.h"
@@ -12,6 +13,10 @@ TEST_CASE("a machine without a system says so in words", "[platform][bare]") {
   CHECK(std::string(mote::open_file("model.gguf", &file).what) == "cannot be opened: this platform has no files");
   CHECK_FALSE(mote::open_descriptor(0, 0, 1, &file).ok());
   CHECK(mote::allocate_pages(64) == nullptr);
+  mote::DynLib library;
+  CHECK(std::string(mote::open_dyn_lib("libm.so.6", &library).what) ==
+        "cannot be opened: this platform has no libraries");
+  CHECK(mote::dyn_lib_symbol(library, "sqrt") == nullptr);
   CHECK(mote::monotonic_nanoseconds() == mote::kNoClock);
   CHECK(mote::default_threads(mote::probe_cpu_limits()) == 1);
 }

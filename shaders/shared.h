@@ -1,4 +1,5 @@
-// Numbers that shaders and the backend must agree on. Read by both compilers: preprocessor lines only (glslang has no #pragma once).
+// Numbers that shaders and the backend must agree on. Read by both compilers: preprocessor lines only (glslang has no
+// #pragma once).
 #ifndef MOTE_VK_GROUP
 
 // Invocations of a work group.
