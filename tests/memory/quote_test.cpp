@@ -224,7 +224,7 @@ TEST_CASE("The quotes grow with what they are for", "[memory][quote]") {
 }
 
 TEST_CASE("The largest session that may be asked for has a quote that does not wrap", "[memory][quote]") {
-  const char* backend = GENERATE(from_range(exact_backends()));
+  const char* backend = GENERATE("cpu", "reference");
   const Engine engine(backend, 4);
   const Model model(engine, toy_llama());
   mote_session_options options = session_options(1u << 24, 1u << 24);
