@@ -139,7 +139,8 @@ MOTE_API mote_status mote_engine_open(const mote_engine_options* options, mote_m
                                       mote_error* error);
 /* In a process forked off, what the parent had opened goes on with the same bits, on the calling thread alone: the
  * engine's threads stay with the parent. A session that was inside a call at the fork answers MOTE_BUSY there for good.
- * An engine that the child opens has threads of its own. */
+ * An engine that the child opens has threads of its own. Not so what vulkan runs: a device stays with the parent, and
+ * its sessions answer MOTE_BACKEND_FAILED in the child. */
 /* MOTE_WRONG_STATE while a model is open. NULL is fine. */
 MOTE_API mote_status mote_engine_close(mote_engine* engine, mote_error* error);
 /* Lanes that a parallel region has: the number of threads, the caller's included. */

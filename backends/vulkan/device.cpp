@@ -232,6 +232,7 @@ Status VulkanDevice::open(const VulkanOptions& options) {
 }
 
 void VulkanDevice::close() {
+  if (!is_ours()) return;
   if (device_ != VK_NULL_HANDLE && vk.vkDestroyDevice != nullptr) {
     for (VkPipeline& pipeline : pipelines_)
       if (pipeline != VK_NULL_HANDLE) vk.vkDestroyPipeline(device_, pipeline, nullptr), pipeline = VK_NULL_HANDLE;

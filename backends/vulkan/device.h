@@ -9,6 +9,7 @@
 #include "backends/vulkan/kernels.h"
 #include "core/base/result.h"
 #include "platform/dyn_lib.h"
+#include "platform/process.h"
 
 namespace mote {
 
@@ -78,8 +79,11 @@ class VulkanDevice {
   Status run(VkCommandBuffer commands, VkFence fence);
   // backend_failed, naming the call and its result. A device that was lost is not used again.
   Status outcome(const char* call, VkResult result);
-  // backend_failed after the device was lost.
+  // backend_failed after the device was lost, and in a process that was forked off: drivers have threads of their own.
   Status usable() const;
+  // Whether this is the process that opened the device. Another one releases nothing: a driver would wait for its
+  // threads.
+  bool is_ours() const { return process_id() == process_; }
 
   VulkanFunctions vk;
 
@@ -101,6 +105,7 @@ class VulkanDevice {
   VkDevice device_ = VK_NULL_HANDLE;
   VkQueue queue_ = VK_NULL_HANDLE;
   uint32_t family_ = 0;
+  uint64_t process_ = process_id();
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout pipeline_layout_ = VK_NULL_HANDLE;
   VkPipeline pipelines_[kKernelCount] = {};

@@ -53,6 +53,9 @@ Status VulkanDevice::outcome(const char* call, VkResult result) {
 }
 
 Status VulkanDevice::usable() const {
+  if (!is_ours())
+    return Status::error(Code::backend_failed,
+                         "vulkan: the device belongs to the process that this one was forked off; open another engine");
   if (lost_.load() == 0) return {};
   return Status::error(Code::backend_failed, "vulkan: the device was lost; open another engine");
 }
@@ -111,6 +114,7 @@ Status VulkanDevice::make_buffer(uint64_t bytes, MemoryKind kind, Buffer* buffer
 }
 
 void VulkanDevice::release_buffer(Buffer* buffer) {
+  if (!is_ours()) return;
   if (buffer->buffer != VK_NULL_HANDLE) vk.vkDestroyBuffer(device_, buffer->buffer, nullptr);
   if (buffer->memory != VK_NULL_HANDLE) vk.vkFreeMemory(device_, buffer->memory, nullptr);   // unmaps
   *buffer = {};

@@ -242,6 +242,7 @@ Status VulkanExecutor::make_buffers(std::span<Binding> windows) {
 }
 
 void VulkanExecutor::close() {
+  if (!device_->is_ours()) return;
   const VkDevice device = device_->handle();
   if (fence_ != VK_NULL_HANDLE) device_->vk.vkDestroyFence(device, fence_, nullptr);
   if (pool_ != VK_NULL_HANDLE) device_->vk.vkDestroyCommandPool(device, pool_, nullptr);
