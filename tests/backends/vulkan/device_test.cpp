@@ -10,6 +10,7 @@
 #include "core/mote_dev.h"
 #include "tests/api/kit.h"
 #include "tests/backends/vulkan/rig.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -147,6 +148,7 @@ TEST_CASE("A model with a step that the device does not run is shared with the n
 
 TEST_CASE("A forked process is told that the device is not its own, and can close what it has", "[vulkan][session]") {
   need_device(kVulkan);
+  if (kSanitized) SKIP("sanitizers do not follow forks of threaded processes");
   const Bytes bytes = toy_llama(kToy).bytes();
   const mote_source source = source_of(bytes);
   const mote_engine_options options = engine_options("vulkan");
