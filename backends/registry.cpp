@@ -8,6 +8,9 @@
 #if MOTE_BACKEND_REFERENCE
 #include "backends/reference/reference.h"
 #endif
+#if MOTE_BACKEND_VULKAN
+#include "backends/vulkan/vulkan_backend.h"
+#endif
 #if MOTE_BACKEND_XNNPACK
 #include "backends/xnnpack/xnnpack_backend.h"
 #endif
@@ -18,6 +21,9 @@ namespace {
 constexpr BackendEntry kBackends[] = {
 #if MOTE_BACKEND_CPU
     {"cpu", create_cpu_backend},
+#endif
+#if MOTE_BACKEND_VULKAN
+    {"vulkan", create_vulkan_backend, false},   // slower than cpu so far
 #endif
 #if MOTE_BACKEND_REFERENCE
     {"reference", create_reference_backend},

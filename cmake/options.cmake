@@ -82,7 +82,7 @@ endif()
 
 # mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0. Each
 # is also there spelled as in its table (MOTE_FORMAT_q4_0), for code that is made from the table's rows.
-set(MOTE_KNOWN_BACKENDS reference cpu xnnpack)
+set(MOTE_KNOWN_BACKENDS reference cpu vulkan xnnpack)
 
 # The names in the first column of a table of rows MACRO(name, ...); a change of the table configures again.
 function(mote_table_names table macro out)
@@ -98,15 +98,10 @@ endfunction()
 mote_table_names(core/model/arches.inc MOTE_ARCHITECTURE MOTE_KNOWN_ARCHES)
 mote_table_names(core/format/formats.inc MOTE_FORMAT MOTE_KNOWN_FORMATS)
 
-# "all" becomes the list of what is known, for the folders' own lists too; "default" the backends that need nothing, and
-# those whose libraries are there.
-if(MOTE_BACKENDS STREQUAL "default")
-  set(MOTE_BACKENDS reference cpu)
-  include(${CMAKE_CURRENT_LIST_DIR}/xnnpack.cmake)
-  mote_find_xnnpack(FALSE)
-  if(TARGET mote_xnnpack)
-    list(APPEND MOTE_BACKENDS xnnpack)
-  endif()
+# "all" becomes the list of what is known, for the folders' own lists too.
+set(mote_backends_are_named TRUE)
+if(MOTE_BACKENDS STREQUAL "all")
+  set(mote_backends_are_named FALSE)
 endif()
 foreach(list IN ITEMS BACKENDS ARCHES FORMATS)
   if(MOTE_${list} STREQUAL "all")
@@ -114,9 +109,12 @@ foreach(list IN ITEMS BACKENDS ARCHES FORMATS)
   endif()
 endforeach()
 
-if("xnnpack" IN_LIST MOTE_BACKENDS AND NOT TARGET mote_xnnpack)
+# A backend that needs something of this machine is left out with a message where that is missing. XNNPACK is downloaded
+# only for those who name it.
+include(${CMAKE_CURRENT_LIST_DIR}/vulkan.cmake)
+if("xnnpack" IN_LIST MOTE_BACKENDS)
   include(${CMAKE_CURRENT_LIST_DIR}/xnnpack.cmake)
-  mote_find_xnnpack(TRUE)
+  mote_find_xnnpack(${mote_backends_are_named})
   if(NOT TARGET mote_xnnpack)
     list(REMOVE_ITEM MOTE_BACKENDS xnnpack)
   endif()

@@ -9,5 +9,6 @@ if(NOT ANDROID)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endif()
 target_include_directories(mote_shared PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-target_link_libraries(mote_shared PRIVATE $<BUILD_INTERFACE:mote_library_flags> Threads::Threads m $<TARGET_NAME_IF_EXISTS:mote_xnnpack>)
+target_link_libraries(mote_shared PRIVATE $<BUILD_INTERFACE:mote_library_flags> Threads::Threads m ${CMAKE_DL_LIBS}
+  $<TARGET_NAME_IF_EXISTS:mote_xnnpack>)
 mote_shared_flags(mote_shared)

@@ -127,7 +127,8 @@ typedef void (*mote_log)(void* user, const char* line);
 typedef struct mote_engine_options {
   size_t struct_bytes;
   const char* backends; /* names in order of preference, "vulkan,cpu", none of them twice; NULL or "auto":
-                           the extra_backends as listed, then all of this build */
+                           the extra_backends as listed, then those of this build that are taken unasked (vulkan
+                           is not: it is slower than cpu so far) */
   uint32_t threads;     /* 0: as many as the affinity mask, the container's quota and the performance cores give */
   mote_parallel_for parallel_for; /* the host's own threads: mote then starts none and uses `threads` lanes */
   void* parallel_for_user;
@@ -147,7 +148,8 @@ MOTE_API mote_status mote_engine_open(const mote_engine_options* options, mote_m
                                       mote_error* error);
 /* In a process forked off, what the parent had opened goes on with the same bits, on the calling thread alone: the
  * engine's threads stay with the parent. A session that was inside a call at the fork answers MOTE_BUSY there for good.
- * An engine that the child opens has threads of its own. */
+ * An engine that the child opens has threads of its own. Not so what vulkan runs: a device stays with the parent, and
+ * its sessions answer MOTE_BACKEND_FAILED in the child. */
 /* MOTE_WRONG_STATE while a model is open. NULL is fine. */
 MOTE_API mote_status mote_engine_close(mote_engine* engine, mote_error* error);
 /* Lanes that a parallel region has: the number of threads, the caller's included. */

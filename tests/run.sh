@@ -51,6 +51,13 @@ need_packages program tests
 has_clang=yes
 (need_packages checks) || has_clang=no
 (need_packages firmware) || say "examples/firmware is not tried here: there is no compiler or emulator for its boards"
+# Vulkan with a driver that needs no GPU. Where that is there, its tests may not be skipped.
+if (need_packages vulkan); then
+  MOTE_VULKAN_MUST_RUN=1
+  export MOTE_VULKAN_MUST_RUN
+else
+  say "the Vulkan backend is not tested here, or not in full: its headers, tools, layers or a driver are not to be had"
+fi
 # The Java bridge, where a JDK and Kotlin can be had.
 with_jni=OFF
 if (need_packages java) && JAVA_HOME=$(find_java_home) && [ -e "$JAVA_HOME/include/jni.h" ] && MOTE_KOTLIN=$(need_kotlin); then

@@ -37,6 +37,11 @@ checks    libclang-rt-19-dev    have_clang_runtime
 checks    clang-format-19       have clang-format-19
 checks    llvm-19               have llvm-cov-19
 checks    shellcheck            have shellcheck
+vulkan    libvulkan-dev         have_header vulkan/vulkan.h
+vulkan    glslang-tools         have glslangValidator
+vulkan    spirv-tools           have spirv-val
+vulkan    mesa-vulkan-drivers   have_vulkan_driver
+vulkan    vulkan-validationlayers              have_validation_layer
 firmware  gcc-arm-none-eabi     have arm-none-eabi-g++
 firmware  libnewlib-arm-none-eabi              have_arm_header stdlib.h
 firmware  libstdc++-arm-none-eabi-newlib       have_arm_header span
@@ -105,6 +110,10 @@ have_arm_header() {
 # have_cross_compiler TRIPLE: the names are those that cmake/toolchains looks for.
 have_cross_compiler() { new_enough "$1-g++-12" || new_enough "$1-g++"; }
 cross_compiler() { if have "$1-g++-12"; then echo "$1-g++-12"; else echo "$1-g++"; fi; }
+# A driver that can run without a GPU, and its loader.
+vulkan_file() { for file in /usr/share/vulkan/"$1" /usr/local/share/vulkan/"$1" /etc/vulkan/"$1"; do [ ! -e "$file" ] || return 0; done; return 1; }
+have_vulkan_driver() { vulkan_file "icd.d/lvp_icd.$(uname -m).json" || vulkan_file icd.d/lvp_icd.json; }
+have_validation_layer() { vulkan_file explicit_layer.d/VkLayer_khronos_validation.json; }
 have_pip() { python3 -m pip --version > /dev/null 2>&1; }
 have_libcxx() { have clang++-14 && echo '#include <span>' | clang++-14 -stdlib=libc++ -std=c++20 -E -x c++ - > /dev/null 2>&1; }
 have_clang_runtime() {

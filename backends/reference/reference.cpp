@@ -25,6 +25,8 @@ class ReferenceBackend final : public Backend {
       if (!supports(step, *part.plan))
         return Status::error(Code::unsupported, "the reference backend does not run {} on {}", op_info(step.op).name,
                              format_info(step.matrix.format).name);
+      if (op_info(step.op).state != StateUse::none && !part.owns(step.state))
+        return Status::error(Code::unsupported, "{} uses a state that another part keeps", op_info(step.op).name);
     }
     Program* program = model_arena.create<ReferenceProgram>();
     MOTE_RETURN_IF_ERROR(model_arena.status("the reference backend's program"));

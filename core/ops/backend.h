@@ -55,6 +55,8 @@ class ValueMemory {
     const uint64_t offset = offset_bytes_[value.id];
     return offset == kNowhere ? nullptr : reinterpret_cast<float*>(base_ + offset);
   }
+  // Whether the Value has a place, also while measuring: then `data` says nothing.
+  bool placed(Value value) const { return offset_bytes_[value.id] != kNowhere; }
 
  private:
   std::byte* base_ = nullptr;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "core/mote_dev.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -52,6 +53,18 @@ std::vector<const char*> host_backends() {
     for (const std::string known : {"cpu", "reference", "xnnpack"})
       if (known == name) names.push_back(name);
   return names;
+}
+
+std::vector<const char*> exact_backends() {
+  std::vector<const char*> found = host_backends();
+  if (kSanitized) return found;   // drivers leak, and their threads are not watched; tests/backends/vulkan runs there
+  const mote_engine_options options = engine_options("vulkan");
+  mote_engine* engine = nullptr;
+  if (mote_engine_open(&options, {}, &engine, nullptr) == MOTE_OK) {
+    mote_engine_close(engine, nullptr);
+    found.push_back("vulkan");
+  }
+  return found;
 }
 
 mote_source source_of(const Bytes& bytes) {

@@ -71,6 +71,9 @@ class Session {
 };
 
 mote_source source_of(const Bytes& bytes);
+// cpu and reference, and vulkan where this build and this machine have it: backends that promise the bits of any way of
+// coming to the same tokens.
+std::vector<const char*> exact_backends();
 // Options with their size set; context and max_batch as given.
 mote_session_options session_options(uint32_t context = 0, uint32_t max_batch = 0);
 mote_engine_options engine_options(const char* backends, uint32_t threads = 1);

@@ -53,7 +53,7 @@ const Way kWays[] = {
 };
 
 TEST_CASE("A restored session goes on with the bits of one that was never interrupted", "[api][snapshot]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend, 1), other_engine(backend, 3);
   const GgufBuilder file = toy_llama(kSmall);
@@ -105,7 +105,7 @@ TEST_CASE("Logits that were there can be read and sampled from after a restore",
 
 TEST_CASE("After a restore, rewinding and prompts keep what they can and give the bits of a fresh session",
           "[api][snapshot]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend);
   const Model model(engine, toy_llama(kSmall));
   const Session session(model, warm(64, 8)), restored(model, warm(64, 8));

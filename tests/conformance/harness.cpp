@@ -1,17 +1,41 @@
 #include "tests/conformance/harness.h"
 
 #include <algorithm>
-#include <bit>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
 #include "core/base/bytes.h"
 #include "core/base/half.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+// Vulkan drivers leak a little, and are unloaded by the time the leaks are told, so they cannot be passed over by name.
+// The library itself calls no heap (tests/memory).
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define MOTE_TEST_WATCHES_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MOTE_TEST_WATCHES_THREADS 1
+#endif
+#endif
+
 namespace mote::test {
 namespace {
+
+// ThreadSanitizer sees our half alone of what we and a driver's threads do.
+#ifdef MOTE_TEST_WATCHES_THREADS
+constexpr bool kWatchesThreads = true;
+#else
+constexpr bool kWatchesThreads = false;
+#endif
 
 [[noreturn]] void fail(const std::string& sentence) { throw std::runtime_error(sentence); }
 void need(const Status& status, const std::string& what) {
@@ -69,7 +93,72 @@ T* checked(const char* what, const Result<T*>& result, bool measures, bool must_
   return result.value();
 }
 
+// A backend that has a device is opened once for all cases, the others for each: a device takes long to open.
+struct SharedBackend {
+  GuardedMemory memory;
+  Backend* backend = nullptr;
+  std::string problem;   // why there is none
+};
+std::map<std::string, SharedBackend>& shared_backends() {
+  static std::map<std::string, SharedBackend> all;
+  return all;
+}
+uint32_t one_lane = 1;
+
+bool has_device(const BackendEntry& entry) { return std::string_view(entry.name) == "vulkan"; }
+
+SharedBackend& share(const BackendEntry& entry) {
+  const auto [found, is_new] = shared_backends().try_emplace(entry.name);
+  SharedBackend& shared = found->second;
+  if (!is_new) return shared;
+  BackendServices services;
+  services.parallel.lanes = one_lane;
+  services.parallel.self = &one_lane;
+  services.parallel.run_region = run_lanes_backwards;
+  Arena measuring;
+  const Status status = entry.create(services, measuring).status();
+  if (!status.ok()) {
+    if (status.code() != Code::unsupported || status.message().empty())
+      fail("create: " + std::string(status.message()));
+    shared.problem = status.message();
+    return shared;
+  }
+  shared.memory = exactly("create", Guard::pages, [&](Arena& arena, bool measures, bool must_fail) {
+    shared.backend = checked("create", entry.create(services, arena), measures, must_fail);
+  });
+  return shared;
+}
+
+// They are closed before the process begins to end: layers and drivers do not like to be asked later.
+class CloseBackends : public Catch::EventListenerBase {
+ public:
+  using Catch::EventListenerBase::EventListenerBase;
+  void testRunEnded(const Catch::TestRunStats&) override {
+    for (auto& [name, shared] : shared_backends())
+      if (shared.backend != nullptr) shared.backend->close();
+    shared_backends().clear();
+  }
+};
+CATCH_REGISTER_LISTENER(CloseBackends)
+
 }   // namespace
+
+std::string why_unusable(const BackendEntry& entry) { return has_device(entry) ? share(entry).problem : std::string(); }
+
+std::vector<BackendEntry> backends_under_test() {
+  const char* only = std::getenv("MOTE_CONFORMANCE_BACKEND");
+  std::vector<BackendEntry> backends;
+  for (const BackendEntry& entry : built_in_backends()) {
+    if (only != nullptr && std::string_view(only) != entry.name) continue;
+    if (kWatchesThreads && !entry.automatic) continue;
+    const std::string problem = why_unusable(entry);
+    if (problem.empty())
+      backends.push_back(entry);
+    else if (only != nullptr || std::getenv("MOTE_VULKAN_MUST_RUN") != nullptr)
+      fail(problem);
+  }
+  return backends;
+}
 
 const BackendEntry& oracle_entry() {
   for (const BackendEntry& entry : built_in_backends())
@@ -91,6 +180,7 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
   parallel_.run_region = options_.threads ? run_lanes_on_threads : run_lanes_backwards;
   wire_plan();
   make_backend(entry);
+  if (backend_ == nullptr) return;
   lay_out_values();
   supported_ =
       std::ranges::all_of(blank_steps_, [&](const Step& step) { return backend_->supports(step, blank_plan_); });
@@ -100,7 +190,7 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
 Rig::~Rig() {
   if (executor_ != nullptr) executor_->close();
   if (program_ != nullptr) program_->close();
-  if (backend_ != nullptr) backend_->close();
+  if (backend_ != nullptr && !shares_backend_) backend_->close();
 }
 
 // Copies of all weights into guarded memory, the steps pointing at them.
@@ -150,6 +240,11 @@ void Rig::lay_out_values() {
 }
 
 void Rig::make_backend(const BackendEntry& entry) {
+  if (has_device(entry)) {
+    backend_ = share(entry).backend;
+    shares_backend_ = true;
+    return;
+  }
   engine_ = exactly("create", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     backend_ = checked("create", entry.create(BackendServices{parallel_}, arena), measures, must_fail);
   });
@@ -159,9 +254,18 @@ void Rig::make_backend(const BackendEntry& entry) {
 void Rig::open() {
   const PlanPart part{&plan_, 0, static_cast<uint32_t>(steps_.size())};
   const PlanPart blank{&blank_plan_, 0, static_cast<uint32_t>(steps_.size())};
+  uint64_t quoted_device_bytes = 0;
+  // What was quoted is taken from a device too.
+  const auto check_device = [&](const char* what, const Footprint& footprint, bool measures, bool must_fail) {
+    if (measures) quoted_device_bytes = footprint.device_bytes;
+    if (!measures && !must_fail && footprint.device_bytes != quoted_device_bytes)
+      fail(std::string(what) + " quoted " + std::to_string(quoted_device_bytes) + " bytes of the device and took " +
+           std::to_string(footprint.device_bytes));
+  };
   model_ = exactly("compile", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     Footprint footprint;
     program_ = checked("compile", backend_->compile(measures ? blank : part, arena, &footprint), measures, must_fail);
+    check_device("compile", footprint, measures, must_fail);
   });
   session_ = exactly("open", options_.guard, [&](Arena& arena, bool measures, bool must_fail) {
     Footprint footprint;
@@ -170,6 +274,7 @@ void Rig::open() {
         "open",
         backend_->open(measures ? blank : part, measures ? nullptr : program_, shape_, values, arena, &footprint),
         measures, must_fail);
+    check_device("open", footprint, measures, must_fail);
     if (!must_fail && footprint.state_bytes > arena.used_bytes())
       fail("open counts more state and scratch than it takes");
   });
@@ -299,75 +404,6 @@ std::vector<float> oracle(const Case& test_case) {
   rig.run_all();
   rig.check_memory();
   return test_case.compared.exists() ? rig.output() : state_values(rig, test_case);
-}
-
-namespace {
-
-// Above 1: too far. `limit` 0 allows no difference.
-double excess_of(float expected, float found, double limit) {
-  if (!std::isfinite(expected)) return std::isfinite(found) ? INFINITY : 0;
-  const double difference = std::abs(double{found} - expected);
-  if (difference == 0) return 0;
-  const double excess = limit > 0 ? difference / limit : INFINITY;
-  return excess >= 0 ? excess : INFINITY;
-}
-
-// The root mean square of difference / deviation over the elements that are finite; 0 when they are few.
-double spread_of(const Case& test_case, const Case::Bounds& bounds, const std::vector<float>& expected,
-                 const std::vector<float>& found) {
-  if (bounds.deviation == nullptr) return 0;
-  const std::vector<double> deviations = bounds.deviation(test_case, expected);
-  double squares = 0;
-  size_t counted = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double ratio = (double{found[i]} - expected[i]) / deviations[i];
-    if (!std::isfinite(ratio)) continue;
-    squares += ratio * ratio;
-    ++counted;
-  }
-  return counted < 32 ? 0 : std::sqrt(squares / static_cast<double>(counted));
-}
-
-}   // namespace
-
-std::string compare(const Case& test_case, const std::vector<float>& expected, const std::vector<float>& found,
-                    std::string_view backend) {
-  if (expected.size() != found.size())
-    return std::to_string(found.size()) + " elements instead of " + std::to_string(expected.size());
-  const Case::Bounds bounds = test_case.bounds_of(backend);
-  const std::vector<double> limits =
-      bounds.limit == nullptr ? std::vector<double>(expected.size(), 0.0) : bounds.limit(test_case, expected);
-  if (limits.size() != expected.size()) fail("the case's limits are not as many as its elements");
-  size_t worst = 0;
-  double worst_excess = -1;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double excess = excess_of(expected[i], found[i], limits[i]);
-    if (excess > worst_excess) worst_excess = excess, worst = i;
-  }
-  const double spread = spread_of(test_case, bounds, expected, found);
-  if (worst_excess <= 1 && spread <= Case::kSpread) return {};
-  const size_t columns = test_case.compared.exists() ? test_case.compared.columns : expected.size();
-  char text[256];
-  std::snprintf(
-      text, sizeof text,
-      "worst at row %zu column %zu: %.9g instead of %.9g, limit %.3g (%.3g of it); rms %.3g deviations (limit %.3g)",
-      worst / columns, worst % columns, double{found[worst]}, double{expected[worst]}, limits[worst], worst_excess,
-      spread, Case::kSpread);
-  return text;
-}
-
-std::string compare_bits(const std::vector<float>& expected, const std::vector<float>& found) {
-  if (expected.size() != found.size())
-    return std::to_string(found.size()) + " elements instead of " + std::to_string(expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (std::bit_cast<uint32_t>(expected[i]) == std::bit_cast<uint32_t>(found[i])) continue;
-    if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
-    char text[128];
-    std::snprintf(text, sizeof text, "element %zu: %.9g (%08x) instead of %.9g (%08x)", i, double{found[i]},
-                  std::bit_cast<uint32_t>(found[i]), double{expected[i]}, std::bit_cast<uint32_t>(expected[i]));
-    return text;
-  }
-  return {};
 }
 
 }   // namespace mote::test

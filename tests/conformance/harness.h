@@ -27,7 +27,8 @@ class Rig {
   ~Rig();
   Rig(const Rig&) = delete;
 
-  // Whether the backend runs every step of the case; otherwise nothing else may be called.
+  // Whether the backend runs every step of the case; otherwise nothing else may be called. False also where there is
+  // no device for it.
   bool supported() const { return supported_; }
   Executor& executor() { return *executor_; }
 
@@ -69,6 +70,7 @@ class Rig {
   GuardedMemory engine_, model_, session_;
   uint32_t over_read_bytes_ = 0;
   Backend* backend_ = nullptr;
+  bool shares_backend_ = false;
   Program* program_ = nullptr;
   Executor* executor_ = nullptr;
   size_t last_first_ = 0, last_rows_ = 0;   // of the last batch run
@@ -89,5 +91,11 @@ std::string compare(const Case& test_case, const std::vector<float>& expected, c
 std::string compare_bits(const std::vector<float>& expected, const std::vector<float>& found);
 
 const BackendEntry& oracle_entry();
+
+// The backends of the registry that have a device on this machine. MOTE_CONFORMANCE_BACKEND: only the one of that name
+// (and an error when it has none).
+std::vector<BackendEntry> backends_under_test();
+// Empty, or why the backend cannot be used here.
+std::string why_unusable(const BackendEntry& entry);
 
 }   // namespace mote::test

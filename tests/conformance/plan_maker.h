@@ -48,6 +48,9 @@ struct TestPlan {
     made.op = op;
     for (size_t i = 0; i < step_inputs.size(); ++i) made.inputs[i] = step_inputs[i];
     made.output = output;
+    const auto number = static_cast<uint32_t>(steps.size() - 1);
+    for (const Value input : step_inputs) values[input.id].last_step = number;
+    if (output.exists()) values[output.id].first_step = values[output.id].last_step = number;
     return made;
   }
   void matrix(Format format, uint32_t rows, uint32_t columns, std::vector<uint8_t> bytes) {

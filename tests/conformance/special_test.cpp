@@ -26,7 +26,7 @@ std::string wrong_on_any_backend(const std::vector<Case>& cases, size_t* compare
   size_t n_wrong = 0;
   for (const Case& test_case : cases) {
     const std::vector<float> expected = oracle(test_case);
-    for (const BackendEntry& entry : built_in_backends()) {
+    for (const BackendEntry& entry : backends_under_test()) {
       std::string sentence;
       try {
         Rig rig(entry, test_case, {2, false, Guard::pages, false, {}, 0});
@@ -103,7 +103,7 @@ TEST_CASE("a NaN among keys or values fails the run with its layer and position,
           const Value input = made.plan.steps[at.step].inputs[at.input];
           made.plan.inputs[input.id][(at.row + 1) * input.columns - 1] = -NAN;
         }
-        for (const BackendEntry& entry : built_in_backends()) {
+        for (const BackendEntry& entry : backends_under_test()) {
           RunOptions options{4, batch == 90, Guard::bands, false, {}, batch};
           Rig rig(entry, made, options), unspoilt(entry, clean, options);
           if (!rig.supported()) continue;
@@ -127,7 +127,7 @@ TEST_CASE("a NaN among keys or values fails the run with its layer and position,
     }
   }
   CHECK(wrong == "");
-  CHECK(ran == std::size(ways) * 3 * 2 * built_in_backends().size());
+  CHECK(ran == std::size(ways) * 3 * 2 * backends_under_test().size());
 }
 
 TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it", "[conformance][special]") {
@@ -185,7 +185,7 @@ TEST_CASE("random bytes as weights never crash a backend", "[conformance][specia
       for (auto& [id, data] : made.plan.inputs)
         for (float& x : data)
           if (random.below(8) == 0) std::memset(&x, static_cast<int>(random.below(256)), sizeof x);
-      for (const BackendEntry& entry : built_in_backends()) {
+      for (const BackendEntry& entry : backends_under_test()) {
         try {
           Rig rig(entry, made, {2, false, Guard::pages, false, {}, 0});
           if (!rig.supported()) continue;
@@ -208,7 +208,7 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
   size_t ran = 0;
   for (const Op op : kOps) {
     const Case made = std::move(conformance_cases(op).at(0));
-    for (const BackendEntry& entry : built_in_backends()) {
+    for (const BackendEntry& entry : backends_under_test()) {
       Rig rig(entry, made, {});
       if (!rig.supported()) continue;
       ++ran;

@@ -26,7 +26,7 @@ std::vector<float> fresh(mote_model* model, const mote_session_options& options,
 }
 
 TEST_CASE("A feed cut anywhere gives the bits of one feed", "[determinism][history]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
   const Model model(engine, toy_llama(kSmall));
   const Tokens tokens = some_tokens(70, 300);
@@ -49,7 +49,7 @@ TEST_CASE("A feed cut anywhere gives the bits of one feed", "[determinism][histo
 }
 
 TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism][history]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend, 2);
   const Model model(engine, toy_llama(kSmall));
@@ -95,7 +95,7 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
 }
 
 TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[determinism][history]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
   const Model model(engine, toy_llama(kSmall));
   const mote_session_options options = session_options(96, 16);
@@ -125,7 +125,7 @@ TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[d
 }
 
 TEST_CASE("After a slide the logits are those of a fresh session with the kept tokens", "[determinism][slide]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend);
   const Model model(engine, toy_llama(kSmall));
@@ -200,7 +200,7 @@ TEST_CASE("A feed longer than the room slides as often as it must", "[determinis
 }
 
 TEST_CASE("Rewinding anywhere and feeding again gives the bits of a fresh session", "[determinism][history]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
   const Model model(engine, toy_llama(kSmall));
   const mote_session_options options = session_options(140, 16);

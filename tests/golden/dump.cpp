@@ -256,10 +256,23 @@ struct Section {
   size_t n_arguments;
   void (*run)(const Arguments& arguments);
 };
-constexpr Section kSections[] = {{"logits", 3, dump_logits},   {"quant", 2, dump_quant},
-                                 {"tokens", 3, dump_tokens},   {"stream", 4, dump_stream},
-                                 {"sampler", 2, dump_sampler}, {"prompts", 3, dump_prompts},
-                                 {"follow", 3, dump_follow},   {"perplexity", 4, dump_perplexity}};
+
+// Whether the backend can be used on this machine; says why not.
+void dump_device(const Arguments& arguments) {
+  mote_engine_options options = {};
+  options.struct_bytes = sizeof options;
+  options.backends = arguments.backend.c_str();
+  options.log = [](void*, const char* line) { std::cerr << line << "\n"; };
+  mote_engine* engine = nullptr;
+  mote_error error = {};
+  if (mote_engine_open(&options, {}, &engine, &error) != MOTE_OK) throw std::runtime_error(error.message);
+  mote_engine_close(engine, nullptr);
+}
+
+constexpr Section kSections[] = {
+    {"logits", 3, dump_logits}, {"quant", 2, dump_quant},           {"tokens", 3, dump_tokens},
+    {"stream", 4, dump_stream}, {"sampler", 2, dump_sampler},       {"prompts", 3, dump_prompts},
+    {"follow", 3, dump_follow}, {"perplexity", 4, dump_perplexity}, {"device", 0, dump_device}};
 
 int run(int argc, char** argv) {
   Arguments arguments;

@@ -29,6 +29,7 @@ TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", 
               "tiny-gpt2-f32"]
 QUANT_TYPES = ("F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4").split()
 WHOLE_WEIGHTS = ("f32", "f16", "bf16")
+WHOLE_ACTIVATIONS = ("reference", "vulkan")   # backends that do not round activations to 8 bits
 
 
 def fail(sentence):
@@ -46,6 +47,7 @@ class Goldens:
         if not os.path.isdir(self.folder):
             fail("MOTE_GOLDENS_DIR names %s, which is not a folder" % self.folder)
         self.program, self.backend, self.scratch, self.only = program, backend, scratch, only
+        self.device = None
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
@@ -62,10 +64,19 @@ class Goldens:
         return False
 
     def dump(self, *arguments):
+        if self.backend == "vulkan" and not self.have_device():
+            print("skipped: there is no Vulkan device on this machine")
+            sys.exit(1 if os.environ.get("MOTE_VULKAN_MUST_RUN") else SKIPPED)
         done = subprocess.run([self.program, *arguments], stdout=subprocess.PIPE, universal_newlines=True)
         if done.returncode != 0:
             fail("%s ended with %d" % (" ".join(arguments[:2]), done.returncode))
         return done.stdout
+
+    def have_device(self):
+        """Whether the backend opens on this machine; asked once."""
+        if self.device is None:
+            self.device = subprocess.run([self.program, "device", "--backend", self.backend]).returncode == 0
+        return self.device
 
     def check(self, *arguments):
         """Runs check.py; True when it found nothing wrong."""
@@ -130,7 +141,7 @@ def logits_of(goldens, models, folder):
         whole, cut = goldens.out(name + ".bin"), goldens.out(name + ".cut.bin")
         goldens.dump("logits", model, reference, whole, "--backend", goldens.backend)
         goldens.dump("logits", model, reference, cut, "--backend", goldens.backend, "--batch", "3")
-        exact = goldens.backend == "reference" or json.load(open(reference))["weights"].lower() in WHOLE_WEIGHTS
+        exact = goldens.backend in WHOLE_ACTIVATIONS or json.load(open(reference))["weights"].lower() in WHOLE_WEIGHTS
         good &= goldens.check("logits", reference, whole, *([] if exact else ["--rel-rms", "0.03"]))
         if open(whole, "rb").read() != open(cut, "rb").read():
             print("FAIL", name, "cut into batches of 3 gives other bits")
@@ -219,7 +230,7 @@ PERPLEXITY_OFF = {"reference": 0.0005, "xnnpack": 0.04}
 
 def follow(goldens):
     """Along the handed ids: the argmax where the margin is over 1.0, and the ten largest logits."""
-    found, limit = goldens.out("follow.jsonl"), LOGITS_OFF.get(goldens.backend, 1.5)
+    found, limit = goldens.out("follow.jsonl"), 0.01 if goldens.backend in WHOLE_ACTIVATIONS else 1.5
     goldens.dump("follow", goldens.real_model(), goldens.path("real", "smollm2.json"), found, "--backend", goldens.backend)
     bad, judged, differ, worst = 0, 0, 0, 0.0
     for case, line in zip(read_real(goldens)["cases"], open(found)):
@@ -228,7 +239,7 @@ def follow(goldens):
             fail("%s has %d steps instead of %d" % (case["id"], len(steps), len(case["greedy_ids"])))
         for at, (step, want, margin) in enumerate(zip(steps, case["greedy_ids"], case["margins"])):
             differ += step["ids"][0] != want
-            if margin > 1.0 or goldens.backend == "reference" and margin > 0.02:
+            if margin > 1.0 or goldens.backend in WHOLE_ACTIVATIONS and margin > 0.02:
                 judged += 1
                 if step["ids"][0] != want:
                     bad += 1
@@ -247,7 +258,7 @@ def follow(goldens):
 
 def perplexity(goldens):
     """Chunks of 256, on a backend with 8-bit activations of 512 too."""
-    reference, real = goldens.backend == "reference", read_real(goldens)
+    reference, real = goldens.backend in WHOLE_ACTIVATIONS, read_real(goldens)
     good = True
     for chunk in ["256"] if reference else ["256", "512"]:
         found, limit = goldens.out("perplexity.json"), PERPLEXITY_OFF.get(goldens.backend, 0.005)

@@ -31,17 +31,19 @@ ROWS = [
     (r"core/mote_dev\.h$", ["core/mote.h"]),
     (r"core/[^/]*$", PLATFORM + ["core/"]),                       # api*.cpp: where the parts meet
     (r"backends/registry\.cpp$", BACKEND + ["backends/"]),
+    (r"backends/vulkan/", BACKEND + ["shaders/variants.inc", "shaders/shared.h"]),
     (r"backends/[^/]+/", BACKEND),                                # and its own folder: no backend sees another
     (r"platform/android/jni/", ["core/mote.h", "core/mote.hpp"]),
     (r"platform/[^/]*$", PLATFORM),
     (r"platform/[^/]+/", PLATFORM),
+    (r"shaders/", []),
     (r"examples/cli/", ["core/mote.h", "core/mote.hpp", "core/mote_dev.h"]),
     (r"examples/skeleton_backend/", ["core/mote.h", "core/mote.hpp", "core/ops/backend.h"]),
     (r"examples/[^/]+/", ["core/mote.h", "core/mote.hpp"]),
     (r"tests/", [""]),
 ]
 # Written by CMake: what this build holds.
-GENERATED = {"mote_build.h"}
+GENERATED = {"mote_build.h", "vulkan_shaders.h"}
 MAY_INCLUDE_GENERATED = re.compile(r"(core|backends|platform)/")
 
 # core is portable and allocates nothing: the standard headers it may use. What is missing here either brings a heap,

@@ -73,7 +73,7 @@ TEST_CASE("An engine opens in exactly its quote and says what is missing with a 
 }
 
 TEST_CASE("A model opens in exactly its quote and says what is missing with a byte less", "[memory][quote]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const size_t shape = GENERATE(range(size_t{0}, toy_shapes().size()));
   CAPTURE(backend, shape);
   const Engine engine(backend);
@@ -115,7 +115,7 @@ TEST_CASE("A vocabulary-only model opens in exactly its quote", "[memory][quote]
 }
 
 TEST_CASE("A session opens in exactly its quote and says what is missing with a byte less", "[memory][quote]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
   const Engine engine(backend, threads);
   const Model model(engine, toy_llama());
@@ -155,7 +155,7 @@ TEST_CASE("Every size below the quote is refused without a byte written behind i
 }
 
 TEST_CASE("A session's quote is the same before and after the model is open", "[memory][quote]") {
-  const char* backend = GENERATE(from_range(host_backends()));
+  const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
   const Engine engine(backend, threads);
   for (const ToyOptions& toy : toy_shapes()) {

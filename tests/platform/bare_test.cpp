@@ -3,8 +3,10 @@
 
 #include "platform/clock.h"
 #include "platform/cpu_features.h"
+#include "platform/dyn_lib.h"
 #include "platform/file_map.h"
 #include "platform/memory.h"
+#include "platform/process.h"
 #include "platform/thread_pool.h"
 
 TEST_CASE("a machine without a system says so in words", "[platform][bare]") {
@@ -12,6 +14,11 @@ TEST_CASE("a machine without a system says so in words", "[platform][bare]") {
   CHECK(std::string(mote::open_file("model.gguf", &file).what) == "cannot be opened: this platform has no files");
   CHECK_FALSE(mote::open_descriptor(0, 0, 1, &file).ok());
   CHECK(mote::allocate_pages(64) == nullptr);
+  CHECK(mote::process_id() == 0);
+  mote::DynLib library;
+  CHECK(std::string(mote::open_dyn_lib("libm.so.6", &library).what) ==
+        "cannot be opened: this platform has no libraries");
+  CHECK(mote::dyn_lib_symbol(library, "sqrt") == nullptr);
   CHECK(mote::monotonic_nanoseconds() == mote::kNoClock);
   CHECK(mote::default_threads(mote::probe_cpu_limits()) == 1);
 }

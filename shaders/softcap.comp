@@ -1,0 +1,17 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// softcap: y = factor * tanh(x / factor).
+#include "include/common.glsl"
+#include "include/functions.glsl"
+
+layout(set = 0, binding = 0) readonly buffer Input { float x[]; };
+layout(set = 0, binding = 1) writeonly buffer Output { float y[]; };
+layout(push_constant) uniform Push {
+  uint columns;
+  float factor;
+};
+
+void main() {
+  uint at = gl_WorkGroupID.y * columns + gl_GlobalInvocationID.x;
+  if (gl_GlobalInvocationID.x < columns) y[at] = factor * tanh_of(x[at] / factor);
+}

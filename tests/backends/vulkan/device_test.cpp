@@ -1,0 +1,182 @@
+// The backend through mote.h: machines without a device, quotes of the device's memory, sessions, cancel.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/mote_dev.h"
+#include "tests/api/kit.h"
+#include "tests/backends/vulkan/rig.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/toy_weights.h"
+
+namespace mote::test {
+namespace {
+
+const ToyOptions kToy{.n_layers = 3, .d_model = 64, .n_heads = 4, .n_kv_heads = 2, .d_ff = 96};
+
+// No driver for as long as it lives.
+class NoDriver {
+ public:
+  NoDriver() {
+    setenv("VK_ICD_FILENAMES", "/nonexistent", 1);
+    setenv("VK_DRIVER_FILES", "/nonexistent", 1);
+  }
+  ~NoDriver() {
+    unsetenv("VK_ICD_FILENAMES");
+    unsetenv("VK_DRIVER_FILES");
+  }
+};
+
+mote_engine_options logging(const char* backends, std::string* log) {
+  mote_engine_options options = engine_options(backends);
+  options.log = [](void* to, const char* line) { *static_cast<std::string*>(to) += std::string(line) + "\n"; };
+  options.log_user = log;
+  return options;
+}
+
+std::vector<std::string> names(mote_engine* engine) {
+  std::vector<std::string> found;
+  for (uint32_t i = 0; const char* name = mote_dev_engine_backend(engine, i); ++i) found.push_back(name);
+  return found;
+}
+
+}   // namespace
+
+TEST_CASE("Without a driver the engine says so and goes on without", "[vulkan][no-device]") {
+  const NoDriver no_driver;
+  std::string log;
+  const mote_engine_options both = logging("vulkan,reference", &log);
+  {
+    const Engine engine(both);
+    CHECK(names(engine) == std::vector<std::string>{"reference"});
+  }
+  CHECK(log.starts_with("vulkan is off: "));
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+  const mote_engine_options alone = logging("vulkan", &log);
+  mote_engine* engine = nullptr;
+  const Outcome opened = outcome([&](mote_error* error) { return mote_engine_open(&alone, {}, &engine, error); });
+  CHECK(opened.status == MOTE_UNSUPPORTED);
+  mote_quote quote{};
+  quote.struct_bytes = sizeof quote;
+  const Outcome quoted = outcome([&](mote_error* error) { return mote_engine_quote(&alone, &quote, error); });
+  CHECK(quoted.sentence == opened.sentence);
+}
+
+TEST_CASE("auto leaves vulkan out", "[vulkan][no-device]") {
+  const Engine engine("auto");
+  const std::vector<std::string> found = names(engine);
+  CHECK(std::ranges::count(found, "vulkan") == 0);
+  CHECK(!found.empty());
+}
+
+TEST_CASE("All steps of a model run on the device, and its bytes are in the quotes", "[vulkan][session]") {
+  need_device(kVulkan);
+  const Engine engine("vulkan,reference");
+  const Bytes bytes = toy_llama(kToy).bytes();
+  const ModelQuotes quotes = quote_model(engine, bytes, session_options(64, 16));
+  CHECK(quotes.model.device_bytes > 4 * 64 * 300);
+  CHECK(quotes.session.device_bytes > 3 * 2 * 64 * 16 * 2 * 2);   // layers, keys and values, positions, f16
+  const Model model(engine, bytes);
+  std::string others;
+  for (uint32_t i = 0; i < mote_dev_step_count(model); ++i) {
+    mote_dev_step step{};
+    REQUIRE(mote_dev_get_step(model, i, &step, nullptr) == MOTE_OK);
+    if (std::string(step.backend) != "vulkan") others += std::string(step.text) + " on " + step.backend + "; ";
+  }
+  CHECK(others == "");
+  CHECK(quote_session(model, session_options(64, 16)).device_bytes == quotes.session.device_bytes);
+}
+
+TEST_CASE("Two sessions of one model share its weights and do not disturb each other", "[vulkan][session]") {
+  need_device(kVulkan);
+  const Engine engine("vulkan");
+  const Model model(engine, toy_llama(kToy));
+  const Tokens first = some_tokens(20, 300), second = some_tokens(20, 300, 7);
+  std::vector<float> alone_first, alone_second;
+  {
+    const Session session(model, session_options(64, 8));
+    alone_first = logits_after(session, first);
+  }
+  {
+    const Session session(model, session_options(64, 8));
+    alone_second = logits_after(session, second);
+  }
+  const Session a(model, session_options(64, 8)), b(model, session_options(64, 8));
+  std::vector<float> last_a, last_b;
+  for (size_t i = 0; i < first.size(); ++i) {
+    last_a = logits_after(a, {first[i]});
+    last_b = logits_after(b, {second[i]});
+  }
+  CHECK(bit_difference(last_a, alone_first) == "");
+  CHECK(bit_difference(last_b, alone_second) == "");
+}
+
+TEST_CASE("A model with a step that the device does not run is shared with the next backend", "[vulkan][session]") {
+  need_device(kVulkan);
+  // Heads of 512 are more than `attention` takes: the states go to the reference backend, Values cross both ways.
+  const ToyOptions wide{.n_layers = 2, .d_model = 64, .n_heads = 2, .n_kv_heads = 1, .head_dim = 512, .d_ff = 48};
+  const Bytes bytes = toy_llama(wide).bytes();
+  const Tokens tokens = some_tokens(12, 300);
+  const auto logits_on = [&](const char* backends, size_t* parts) {
+    const Engine engine(backends);
+    const Model model(engine, bytes);
+    std::string last;
+    for (uint32_t i = 0; parts != nullptr && i < mote_dev_step_count(model); ++i) {
+      mote_dev_step step{};
+      REQUIRE(mote_dev_get_step(model, i, &step, nullptr) == MOTE_OK);
+      *parts += last != step.backend;
+      last = step.backend;
+    }
+    const Session session(model, session_options(32, 8));
+    return logits_after(session, tokens);
+  };
+  size_t parts = 0;
+  const std::vector<float> mixed = logits_on("vulkan,reference", &parts), whole = logits_on("reference", nullptr);
+  CHECK(parts == 5);   // the state's steps of each layer cut the plan
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    worst = std::max(worst, std::abs(double{mixed[i]} - whole[i]));
+    largest = std::max(largest, std::abs(double{whole[i]}));
+  }
+  CHECK(mixed.size() == whole.size());
+  CHECK(worst < 1e-4 * std::max(1.0, largest));
+}
+
+TEST_CASE("A forked process is told that the device is not its own, and can close what it has", "[vulkan][session]") {
+  need_device(kVulkan);
+  if (kSanitized) SKIP("sanitizers do not follow forks of threaded processes");
+  const Bytes bytes = toy_llama(kToy).bytes();
+  const mote_source source = source_of(bytes);
+  const mote_engine_options options = engine_options("vulkan");
+  mote_session_options shape = session_options(64, 8);
+  mote_engine* engine = nullptr;
+  mote_model* model = nullptr;
+  mote_session* session = nullptr;
+  REQUIRE(mote_engine_open(&options, {}, &engine, nullptr) == MOTE_OK);
+  REQUIRE(mote_model_open(engine, &source, nullptr, {}, &model, nullptr) == MOTE_OK);
+  REQUIRE(mote_session_open(model, &shape, {}, &session, nullptr) == MOTE_OK);
+  const Tokens tokens = some_tokens(20, 300);
+  feed(session, tokens);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(30);   // a driver that is asked would wait for ever
+    const bool told = mote_step(session, nullptr) == MOTE_BACKEND_FAILED;
+    const bool closed = mote_session_close(session, nullptr) == MOTE_OK &&
+                        mote_model_close(model, nullptr) == MOTE_OK && mote_engine_close(engine, nullptr) == MOTE_OK;
+    _exit(told && closed ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  CHECK(!step(session).empty());   // the parent goes on
+  CHECK(mote_session_close(session, nullptr) == MOTE_OK);
+  CHECK(mote_model_close(model, nullptr) == MOTE_OK);
+  CHECK(mote_engine_close(engine, nullptr) == MOTE_OK);
+}
+
+}   // namespace mote::test
