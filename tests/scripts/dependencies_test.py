@@ -139,6 +139,14 @@ def catch2_in_private(folder):
     expect([name for name in os.listdir(machine.cache) if name.startswith(".")] == [], "nothing is left lying about", result)
 
 
+# Without XNNPACK everything is built all the same.
+def xnnpack(folder):
+    compiler = 'case "$*" in *-dumpmachine*) echo x86_64-linux-gnu ;; *) echo gcc ;; esac'
+    mirror = 'case "$*" in *indextargets*) echo http://mirror stable main ;; *" source "*) exit 100 ;; esac'
+    result = Machine(folder, apt_get=mirror, apt_cache="", c__=compiler, sudo=SUDO).source(root, 'need_xnnpack c++; echo "prefix=$xnnpack_prefix"')
+    expect(result.returncode == 0 and result.stdout == "prefix=\n" and "XNNPACK are not to be had here" in result.stderr, "no sources of XNNPACK: a sentence, and on it goes", result)
+
+
 def vocabularies(folder):
     machine = Machine(folder, npm="echo other > $(basename \"$3\" | tr @ -).tgz", python3="")
     script = f'. "{root}/tools/vocabularies.sh"; need_packages() {{ :; }}; need_model() {{ echo gemma; }}; need_vocabularies'
@@ -152,4 +160,4 @@ def vocabularies(folder):
 
 
 run_all((no_apt, apt_provides_nothing, only_what_is_missing, one_update, old_compiler, neither_root_nor_sudo, sudo_for_apt_alone, wrong_model,
-         other_names_in_the_wheel, no_pip, no_network, catch2_for_another_machine, catch2_in_private, vocabularies))
+         other_names_in_the_wheel, no_pip, no_network, catch2_for_another_machine, catch2_in_private, xnnpack, vocabularies))
