@@ -93,20 +93,20 @@ def sources(folder):
         file.write("the source")
     with tarfile.open(tarball, "w:gz") as archive:
         archive.add(folder + "/content", "Catch2/content")
-    result = machine.run(script)
+    result = machine.run(script, "catch2")
     expect(result.returncode == 1 and "apt names no Debian mirror" in result.stderr and "put the tarballs" in result.stderr and not result.stdout,
            "a tarball of another SHA-256 does not count, and where none can be had the ways out are said", result)
     expect(not os.path.isdir(machine.cache + "/src/catch2"), "it is not unpacked", result)
-    result = machine.run(script, MOTE_DEBIAN_MIRROR="http://mirror")
+    result = machine.run(script, "catch2", MOTE_DEBIAN_MIRROR="http://mirror")
     expect(result.returncode == 1 and "could not download: catch2" in result.stderr, "no network: a sentence", result)
 
     pin(script, r"(\ncatch2 catch2 \S+ )", hashlib.sha256(open(tarball, "rb").read()).hexdigest())
     machine.forget()
-    first = machine.run(script)
+    first = machine.run(script, "catch2")
     unpacked = machine.cache + "/src/catch2"
     expect(first.stdout == f"catch2 {unpacked}\n" and os.listdir(unpacked + "/") != [] and os.path.isfile(unpacked + "/content"), "the right one is unpacked", first)
     before = os.stat(unpacked).st_ino
-    again = machine.run(script)
+    again = machine.run(script, "catch2")
     expect(again.stdout == first.stdout and os.stat(unpacked).st_ino == before and not machine.logged("apt-"), "a second run does nothing", again)
     result = machine.run(script, "catch3")
     expect(result.returncode == 2 and "no source 'catch3'" in result.stderr, "an unknown source: a sentence", result)
