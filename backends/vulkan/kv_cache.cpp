@@ -27,7 +27,7 @@ template <class Number, class Visit>
 void visit_row(const StateInfo& info, Visit visit) {
   size_t index = 0, at = 0;
   for (const uint32_t dim : {info.key_dim, info.value_dim}) {
-    const size_t head_bytes = round_up(uint64_t{dim} * sizeof(Number), 4);
+    const size_t head_bytes = static_cast<size_t>(round_up(uint64_t{dim} * sizeof(Number), 4));
     for (uint32_t head = 0; head < info.n_kv_heads; ++head, at += head_bytes)
       for (uint32_t d = 0; d < dim; ++d) visit(index++, at + d * sizeof(Number));
   }
