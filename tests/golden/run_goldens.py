@@ -224,13 +224,13 @@ def prompts(goldens):
 
 # How far SmolLM2's logits and (relative) perplexity may be off. xnnpack runs it in int8 per row of weights and of
 # activations, some of which are a hundred times the others: backends/xnnpack/README.md.
-LOGITS_OFF = {"reference": 0.01, "xnnpack": 3.5}
-PERPLEXITY_OFF = {"reference": 0.0005, "xnnpack": 0.04}
+LOGITS_OFF = {"reference": 0.01, "vulkan": 0.01, "xnnpack": 3.5}
+PERPLEXITY_OFF = {"reference": 0.0005, "vulkan": 0.0005, "xnnpack": 0.04}
 
 
 def follow(goldens):
     """Along the handed ids: the argmax where the margin is over 1.0, and the ten largest logits."""
-    found, limit = goldens.out("follow.jsonl"), 0.01 if goldens.backend in WHOLE_ACTIVATIONS else 1.5
+    found, limit = goldens.out("follow.jsonl"), LOGITS_OFF.get(goldens.backend, 1.5)
     goldens.dump("follow", goldens.real_model(), goldens.path("real", "smollm2.json"), found, "--backend", goldens.backend)
     bad, judged, differ, worst = 0, 0, 0, 0.0
     for case, line in zip(read_real(goldens)["cases"], open(found)):
