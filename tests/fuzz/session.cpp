@@ -2,6 +2,7 @@
 // makes three steps; then come the calls, in memory of exactly the quotes.
 #include <cstdlib>
 
+#include "tests/api/hooked_backend.h"
 #include "tests/fuzz/damage.h"
 
 namespace mote::fuzz {
@@ -97,20 +98,50 @@ void use(mote_session* session, Cursor calls, uint32_t n_vocab) {
   if (fine(mote_history(session, &tokens, &n, &error), error) && n > kContext + 1) wrong("more history than context");
 }
 
-void run(Input calls, Input model_bytes) {
+// An engine whose first backend fails where the choice says, and cpu, which takes over.
+class FailingEngine {
+ public:
+  explicit FailingEngine(uint8_t choice) : backend_("cpu") {
+    const auto fails = [at = choice >> 2 & 15]() mutable {
+      return at-- == 0 ? Status::error(Code::backend_failed, "told to fail") : Status();
+    };
+    if ((choice & 3) == 0) backend_.hooks.on_compile = fails;
+    if ((choice & 3) == 1) backend_.hooks.on_open = fails;
+    if ((choice & 3) > 1) backend_.hooks.on_run = fails;
+    void* const extra[] = {static_cast<Backend*>(&backend_)};
+    mote_engine_options options{};
+    options.struct_bytes = sizeof options;
+    options.backends = "hooked,cpu";
+    options.threads = 1;
+    options.extra_backends = extra;
+    options.n_extra_backends = 1;
+    mote_error error{};
+    if (mote_engine_open(&options, {}, &engine_, &error) != MOTE_OK) wrong(error.message);
+  }
+  FailingEngine(const FailingEngine&) = delete;
+  FailingEngine& operator=(const FailingEngine&) = delete;
+  ~FailingEngine() { mote_engine_close(engine_, nullptr); }
+  mote_engine* get() const { return engine_; }
+
+ private:
+  test::HookedBackend backend_;
+  mote_engine* engine_ = nullptr;
+};
+
+void run(mote_engine* engine, Input calls, Input model_bytes) {
   const ExactBytes bytes(model_bytes);
   const mote_source source = bytes.source();
   const mote_session_options options = options_for(calls.empty() ? uint8_t{0} : calls.front());
   mote_quote model_quote{}, session_quote{};
   model_quote.struct_bytes = session_quote.struct_bytes = sizeof(mote_quote);
   mote_error error{};
-  if (!fine(mote_model_quote(engine(), &source, nullptr, &options, &model_quote, &session_quote, &error), error))
-    return;
+  if (!fine(mote_model_quote(engine, &source, nullptr, &options, &model_quote, &session_quote, &error), error)) return;
   if (model_quote.total_bytes > kMostBytes || session_quote.total_bytes > kMostBytes) wrong("an absurd quote");
-  const Memory model_memory(model_quote.total_bytes), session_memory(session_quote.total_bytes);
+  const Memory model_memory(model_quote.total_bytes + model_quote.fallback_bytes),
+      session_memory(session_quote.total_bytes);
   mote_model* model = nullptr;
   mote_session* session = nullptr;
-  if (!fine(mote_model_open(engine(), &source, nullptr, model_memory.lent(), &model, &error), error)) return;
+  if (!fine(mote_model_open(engine, &source, nullptr, model_memory.lent(), &model, &error), error)) return;
   mote_model_info info{};
   info.struct_bytes = sizeof info;
   if (mote_model_get_info(model, &info, &error) != MOTE_OK) wrong(error.message);
@@ -128,6 +159,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const mote::fuzz::Input calls = input.take(input.byte() % 16);
   const auto model = mote::fuzz::damaged_model(input);
   const mote::fuzz::WorkBound bound(model.size(), 600, 2000000);
-  mote::fuzz::run(calls, model);
+  if (!calls.empty() && (calls.front() >> 6 & 1) != 0) {
+    const mote::fuzz::FailingEngine failing(calls.back());
+    mote::fuzz::run(failing.get(), calls, model);
+  } else {
+    mote::fuzz::run(mote::fuzz::engine(), calls, model);
+  }
   return 0;
 }
