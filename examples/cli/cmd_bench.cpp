@@ -15,7 +15,7 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct BenchOptions {
   CommonOptions common;
   std::vector<std::string> prompts = {"512"}, generations = {"128"}, depths = {"0"};
   uint32_t batch = 512, repetitions = 5;
@@ -35,7 +35,7 @@ std::vector<int32_t> random_tokens(uint32_t count, uint32_t n_vocab) {
 
 class Bench {
  public:
-  Bench(const Options& options, const Opened& opened, BenchTest& test)
+  Bench(const BenchOptions& options, const Opened& opened, BenchTest& test)
       : options_(options), opened_(opened), test_(test) {
     mote_session_options session_options = session_options_of(options.common, MOTE_KV_F16);
     const uint32_t needed = test.n_depth + test.n_prompt + test.n_gen;
@@ -82,7 +82,7 @@ class Bench {
     return milliseconds_since(start) * 1e6;
   }
 
-  const Options& options_;
+  const BenchOptions& options_;
   const Opened& opened_;
   BenchTest& test_;
   Session session_;
@@ -126,7 +126,7 @@ std::string model_type(const Opened& opened) {
   return type;
 }
 
-BenchModel describe(const Options& options, const Opened& opened) {
+BenchModel describe(const BenchOptions& options, const Opened& opened) {
   BenchModel model;
   model.filename = options.common.model;
   model.type = model_type(opened);
@@ -144,7 +144,7 @@ BenchModel describe(const Options& options, const Opened& opened) {
   return model;
 }
 
-std::vector<BenchTest> list_tests(const Options& options) {
+std::vector<BenchTest> list_tests(const BenchOptions& options) {
   std::vector<BenchTest> tests;
   for (uint32_t depth : parse_counts(options.depths)) {
     for (uint32_t n : parse_counts(options.prompts))
@@ -156,7 +156,7 @@ std::vector<BenchTest> list_tests(const Options& options) {
   return tests;
 }
 
-void run(const Options& options) {
+void run(const BenchOptions& options) {
   std::vector<BenchTest> tests = list_tests(options);
   const Opened opened = open_model(options.common);
   BenchReport report(options.output, describe(options, opened));
@@ -183,7 +183,7 @@ void run(const Options& options) {
 }   // namespace
 
 void add_bench(CLI::App& app, Chosen& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Measure speed, load time and memory, like llama-bench");
   add_common_options(*command, options->common);
   auto list = [&](const char* name, std::vector<std::string>& values, const char* help) {

@@ -6,12 +6,12 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct DetokenizeOptions {
   std::string model;
   std::vector<std::string> ids;
 };
 
-void run(const Options& options) {
+void run(const DetokenizeOptions& options) {
   std::vector<int32_t> ids;
   for (const std::string& text : options.ids)
     for (int32_t id : parse_ids(text, "IDS")) ids.push_back(id);
@@ -22,7 +22,7 @@ void run(const Options& options) {
 }   // namespace
 
 void add_detokenize(CLI::App& app, Chosen& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DetokenizeOptions>();
   CLI::App* command = app.add_subcommand("detokenize", "Turn token ids into their exact bytes, nothing added");
   command->add_option("-m,--model", options->model, "Any GGUF file with a tokenizer, weights or not")->required();
   command->add_option("IDS", options->ids, "Token ids, apart or with commas")->required();

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kShownBytes = 72;   // of a text among the metadata, for people
 
-struct Options {
+struct InfoOptions {
   CommonOptions common;
   bool json = false;
 };
@@ -307,7 +307,7 @@ std::string tensors_text(const Json& tensors) {
 }
 
 // The file as a whole model; one whose kind this build does not run, or that is a tokenizer alone, still has metadata.
-Opened open_for_info(const Options& options, std::string* refusal) {
+Opened open_for_info(const InfoOptions& options, std::string* refusal) {
   try {
     return open_model(options.common);
   } catch (const Failure& failure) {
@@ -323,7 +323,7 @@ Opened open_for_info(const Options& options, std::string* refusal) {
   }
 }
 
-void run(const Options& options) {
+void run(const InfoOptions& options) {
   std::string refusal;
   const Opened opened = open_for_info(options, &refusal);
   const bool runs = refusal.empty();
@@ -367,7 +367,7 @@ void run(const Options& options) {
 }   // namespace
 
 void add_info(CLI::App& app, Chosen& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Tell what a model is, what memory it takes and what runs it");
   add_common_options(*command, options->common);
   command->add_flag("--json", options->json,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kSliceBytes = uint64_t{16} << 20;   // of logits held at once
 
-struct Options {
+struct LogitsOptions {
   CommonOptions common;
   std::string tokens, output;
   uint32_t batch = 0;
@@ -47,7 +47,7 @@ int32_t write_rows(void* user, size_t first, size_t rows, const float* logits, s
   }
 }
 
-void run(const Options& options) {
+void run(const LogitsOptions& options) {
   const std::vector<int32_t> ids = parse_ids(options.tokens, "--tokens");
   if (ids.empty()) throw Failure{kWrongUsage, "--tokens: there are no token ids"};
   const Opened opened = open_model(options.common);
@@ -85,7 +85,7 @@ void run(const Options& options) {
 }   // namespace
 
 void add_logits(CLI::App& app, Chosen& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogitsOptions>();
   CLI::App* command = app.add_subcommand("logits", "Write the logits after each token to a .npy file");
   add_common_options(*command, options->common);
   command->add_option("--tokens", options->tokens, "Token ids with commas between them, fed as they stand")->required();

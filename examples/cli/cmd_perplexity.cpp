@@ -13,7 +13,7 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct PerplexityOptions {
   CommonOptions common;
   std::string file;
   uint32_t max_chunks = 0;
@@ -76,7 +76,7 @@ nlohmann::ordered_json result_json(const Score& score, size_t chunks, uint32_t c
           {"context", context}};
 }
 
-void run(const Options& options) {
+void run(const PerplexityOptions& options) {
   if (options.file.empty()) throw Failure{kWrongUsage, "--file: the path is empty"};
   const std::string text = read_all(options.file);
   const Opened opened = open_model(options.common);
@@ -114,7 +114,7 @@ void run(const Options& options) {
 }   // namespace
 
 void add_perplexity(CLI::App& app, Chosen& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PerplexityOptions>();
   CLI::App* command =
       app.add_subcommand("perplexity", "Measure the perplexity of a text, as llama-perplexity defines it");
   add_common_options(*command, options->common);

@@ -6,12 +6,12 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   std::string model;
   bool add_special = false, parse_special = false, json = false;
 };
 
-void run(const Options& options) {
+void run(const TokenizeOptions& options) {
   const Opened opened = open_vocabulary(options.model);
   uint32_t flags = 0;
   if (options.add_special) flags |= MOTE_ADD_SPECIAL;
@@ -26,7 +26,7 @@ void run(const Options& options) {
 }   // namespace
 
 void add_tokenize(CLI::App& app, Chosen& chosen) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand(
       "tokenize",
       "Turn the bytes on standard input into token ids; a byte-level vocabulary drops bytes that it has no piece for");

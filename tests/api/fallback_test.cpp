@@ -12,8 +12,6 @@
 namespace mote::test {
 namespace {
 
-const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
-
 Status told_to_fail() { return Status::error(Code::backend_failed, "told to fail"); }
 
 // "first", which the test lets fail, before "second"; what they compute is that of the built-in ones named.
@@ -102,7 +100,7 @@ TEST_CASE("Whichever run of a backend fails, one of the same arithmetic goes on 
   Pair quiet(inner, inner);
   int n_runs = 0;
   quiet.first.hooks.on_run = [&] { return ++n_runs, Status(); };
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   std::vector<float> expected;
   {
     const Engine engine(quiet.options());
@@ -131,7 +129,7 @@ TEST_CASE("Whichever run of a backend fails, one of the same arithmetic goes on 
 }
 
 TEST_CASE("After a failure the bits are those of a session on the next backend from the beginning", "[api][fallback]") {
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   const Tokens tokens = some_tokens(30, 300);
   const Engine plain_engine("cpu");
   const Model plain_model(plain_engine, bytes);
@@ -168,7 +166,7 @@ TEST_CASE("After a failure the bits are those of a session on the next backend f
 TEST_CASE("A session that does not want another backend gets the failure and stays as it was", "[api][fallback]") {
   Pair pair;
   const Engine engine(pair.options());
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   mote_session_options options = session_options(64, 8);
   CHECK(quote_session(model, options).fallback_bytes > 0);
   options.on_backend_failure = MOTE_ON_BACKEND_FAILURE_STOP;
@@ -199,7 +197,7 @@ TEST_CASE("A session that does not want another backend gets the failure and sta
 TEST_CASE("A backend that does not compile a model is left out, told with its reason", "[api][fallback]") {
   Pair pair;
   pair.first.hooks.on_compile = told_to_fail;
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   const Engine engine(pair.options()), plain_engine("cpu");
   const Model model(engine, bytes), plain_model(plain_engine, bytes);
   CHECK(pair.lines ==
@@ -239,7 +237,7 @@ struct Bench {
 
 TEST_CASE("In memory of the caller a model names the bytes that it needs without a backend", "[api][fallback]") {
   Pair pair("reference", "cpu");   // which takes more, for the tables of its kernels
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   const Engine engine(pair.options()), plain(pair.options("second"));
   const mote_quote quote = quote_model(engine, bytes, session_options()).model;
   const mote_quote alone = quote_model(plain, bytes, session_options()).model;
@@ -268,7 +266,7 @@ TEST_CASE("In memory of the caller a model names the bytes that it needs without
 TEST_CASE("A backend that does not open a session is left by it, also in memory of the caller", "[api][fallback]") {
   const bool handed_over = GENERATE(true, false);
   Pair pair;
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   const Engine engine(pair.options()), plain_engine("cpu");
   const Model model(engine, bytes), plain_model(plain_engine, bytes);
   const mote_session_options options = session_options(64, 8);
@@ -297,7 +295,7 @@ TEST_CASE("Sessions share what the model has compiled, for the backends it began
           "[api][fallback][threads]") {
   constexpr size_t kSessions = 4;
   Pair pair;
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   const Engine engine(pair.options()), plain_engine("cpu");
   const Model plain_model(plain_engine, bytes);
   std::vector<float> expected[kSessions];
@@ -340,7 +338,7 @@ TEST_CASE("Sessions share what the model has compiled, for the backends it began
 TEST_CASE("A cancel stops the tokens that are run again, and what is done stays so", "[api][fallback][cancel]") {
   Pair pair("cpu", "cpu");
   const Engine engine(pair.options());
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session session(model, session_options(64, 8)), quiet(model, session_options(64, 8));
   const Tokens tokens = some_tokens(40, 300);
   const std::vector<float> expected = logits_after(quiet, tokens);
@@ -364,7 +362,7 @@ TEST_CASE("A backend that fails in the middle of a restore leaves the next one w
           "[api][fallback][snapshot]") {
   Pair pair("cpu", "cpu");
   const Engine engine(pair.options());
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session from(model, sliding()), session(model, sliding());
   feed(from, some_tokens(20, 300));
   for (int i = 0; i < 4; ++i) next(from);

@@ -38,8 +38,6 @@ int in_child(Body body) {
 }
 
 // Wide enough that the cpu backend shares out one row of it.
-const ToyOptions kWide{.n_layers = 1, .d_model = 256, .n_heads = 2, .n_kv_heads = 1, .d_ff = 256};
-
 std::vector<float> whole_run(mote_model* model, uint64_t seed) {
   const Session session(model, session_options(64, 16));
   return logits_after(session, some_tokens(40, 300, seed));
@@ -48,7 +46,7 @@ std::vector<float> whole_run(mote_model* model, uint64_t seed) {
 TEST_CASE("A forked process opens an engine of its own, with threads, and gets the same bits", "[api][threads]") {
   if (kCannotFork) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
   const char* backend = GENERATE("cpu", "reference");
-  const Bytes bytes = toy_llama(kWide).bytes();
+  const Bytes bytes = toy_llama(kWideToy).bytes();
   const Engine engine(backend, 3);
   const Model model(engine, bytes);
   const std::vector<float> expected = whole_run(model, 1);
@@ -70,7 +68,7 @@ TEST_CASE("A forked process goes on with its parent's session, alone, and closes
   mote_session* session = nullptr;
   const mote_engine_options with = engine_options(backend, 3);
   const mote_session_options session_with = session_options(64, 16);
-  const Bytes bytes = toy_llama(kWide).bytes();
+  const Bytes bytes = toy_llama(kWideToy).bytes();
   const mote_source source = source_of(bytes);
   REQUIRE(mote_engine_open(&with, {}, &engine, nullptr) == MOTE_OK);
   REQUIRE(mote_model_open(engine, &source, nullptr, {}, &model, nullptr) == MOTE_OK);
@@ -110,7 +108,7 @@ TEST_CASE("A forked process goes on with its parent's session, alone, and closes
 TEST_CASE("A fork in the midst of another thread's step leaves an engine that works", "[api][threads]") {
   if (kCannotFork) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
   const Engine engine("cpu", 3);
-  const Model model(engine, toy_llama(kWide));
+  const Model model(engine, toy_llama(kWideToy));
   const std::vector<float> expected = whole_run(model, 2);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> n_steps{0};
@@ -145,7 +143,7 @@ TEST_CASE("A session that was inside a call at the fork is busy in the child, an
     int child = -1;
   } parent;
   const Engine engine("cpu", 2);
-  const Model model(engine, toy_llama(kWide));
+  const Model model(engine, toy_llama(kWideToy));
   const Session inside(model, session_options(64, 16)), other(model, session_options(64, 16));
   parent.inside = inside;
   parent.other = other;

@@ -10,8 +10,6 @@
 namespace mote::test {
 namespace {
 
-const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
-
 mote_engine_options with_hooks(HookedBackend& hooked, void** extra) {
   *extra = static_cast<Backend*>(&hooked);
   mote_engine_options options = engine_options("hooked");
@@ -27,7 +25,7 @@ TEST_CASE("A restore that is cancelled or fails at any row keeps the session's t
   HookedBackend hooked(backend);
   void* extra = nullptr;
   const Engine engine(with_hooks(hooked, &extra));
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session other(model, session_options(40, 8)), session(model, session_options(40, 8)),
       cold(model, session_options(40, 8));
   logits_after(other, some_tokens(10, 300));
@@ -77,7 +75,7 @@ TEST_CASE("After a feed that is cancelled with nothing pending, going on gives t
   HookedBackend hooked(backend);
   void* extra = nullptr;
   const Engine engine(with_hooks(hooked, &extra));
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session session(model, session_options(40, 8)), cold(model, session_options(40, 8));
   const Tokens tokens = some_tokens(30, 300);
   const size_t kept = 5 + 8 * static_cast<size_t>(finished);
@@ -103,7 +101,7 @@ TEST_CASE("After a feed that is cancelled with nothing pending, going on gives t
 TEST_CASE("A cancel before a restore stops it before anything changes, and a snapshot not at all",
           "[api][snapshot][cancel]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session session(model, session_options(40, 8));
   feed(session, some_tokens(10, 300));
   const Bytes snapshot = take_snapshot(session);
@@ -123,7 +121,7 @@ TEST_CASE("A snapshot whose backend fails is a status, and the session goes on",
   HookedBackend hooked("cpu");
   void* extra = nullptr;
   const Engine engine(with_hooks(hooked, &extra));
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session session(model, session_options(40, 8)), cold(model, session_options(40, 8));
   feed(session, some_tokens(10, 300));
   hooked.hooks.on_export = [] { return Status::error(Code::backend_failed, "told to fail"); };

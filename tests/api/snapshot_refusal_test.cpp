@@ -11,7 +11,6 @@ namespace mote::test {
 namespace {
 
 using At = SnapshotPlaces;
-const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
 
 template <class T>
 Bytes with(Bytes bytes, size_t at, T value) {
@@ -32,7 +31,7 @@ std::string refusal(mote_session* session, const Bytes& snapshot, mote_status st
 // A session with something in it, and a snapshot of another one.
 struct Pair {
   Engine engine{"cpu"};
-  Model model{engine, toy_llama(kSmall)};
+  Model model{engine, toy_llama(kSmallToy)};
   Session session{model, session_options(40, 8)};
   Bytes snapshot;
 
@@ -52,7 +51,7 @@ TEST_CASE("A snapshot of another model is refused, and the sentence says what di
     feed(session, {1, 2, 3});
     return refusal(session, pair.snapshot, MOTE_INVALID_ARGUMENT, part);
   };
-  GgufBuilder same = toy_llama(kSmall), metadata = same, table = same, weights = same, vector = same, size = same;
+  GgufBuilder same = toy_llama(kSmallToy), metadata = same, table = same, weights = same, vector = same, size = same;
   metadata.set_f32("llama.attention.layer_norm_rms_epsilon", 2e-5f);
   std::swap(table.tensor("blk.0.attn_k.weight").name, table.tensor("blk.0.attn_v.weight").name);
   weights.tensor("output.weight").data.back() ^= 1;
@@ -80,7 +79,7 @@ TEST_CASE("A snapshot of another version, KV type, arithmetic or size is refused
   CHECK(try_restore(Session(pair.model, session_options(10, 8)), pair.snapshot).status == MOTE_OK);
 
   const Engine reference("reference");
-  const Model other(reference, toy_llama(kSmall));
+  const Model other(reference, toy_llama(kSmallToy));
   CHECK(refusal(Session(other, session_options(40, 8)), pair.snapshot, MOTE_UNSUPPORTED,
                 "the arithmetic canonical 1, this session runs reference 1") == "");
   HookedBackend hooked("cpu");
@@ -90,14 +89,14 @@ TEST_CASE("A snapshot of another version, KV type, arithmetic or size is refused
   engine_with.extra_backends = extra;
   engine_with.n_extra_backends = 1;
   const Engine newer(engine_with);
-  const Model newer_model(newer, toy_llama(kSmall));
+  const Model newer_model(newer, toy_llama(kSmallToy));
   CHECK(refusal(Session(newer_model, session_options(40, 8)), pair.snapshot, MOTE_UNSUPPORTED,
                 "canonical 1, this session runs canonical 3") == "");
 }
 
 TEST_CASE("One token over a full context goes only where the context slides", "[api][snapshot]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   mote_session_options sliding = session_options(12, 8);
   sliding.on_full = MOTE_ON_FULL_SLIDE;
   const Session session(model, sliding);
@@ -241,7 +240,7 @@ TEST_CASE("2,000 forged snapshots are refused and change nothing, or are taken a
           "[api][snapshot]") {
   for (const char* backend : {"cpu", "reference"}) {
     const Engine engine(backend);
-    const Model model(engine, toy_llama(kSmall));
+    const Model model(engine, toy_llama(kSmallToy));
     const char* stops[] = {"the end", "in"};
     mote_session_options options = session_options(40, 8);
     options.on_full = MOTE_ON_FULL_SLIDE;

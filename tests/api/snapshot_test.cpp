@@ -12,12 +12,12 @@
 namespace mote::test {
 namespace {
 
-constexpr mote_sampler kWarm[] = {{MOTE_SAMPLER_REPETITION_PENALTY, 16, 1.2, 0}, {MOTE_SAMPLER_TEMPERATURE, 0, 1.0, 0}};
-const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
+constexpr mote_sampler kWarmWithPenalty[] = {{MOTE_SAMPLER_REPETITION_PENALTY, 16, 1.2, 0},
+                                             {MOTE_SAMPLER_TEMPERATURE, 0, 1.0, 0}};
 
-mote_session_options warm(uint32_t context, uint32_t batch, int32_t kv_type = MOTE_KV_F16) {
+mote_session_options warm_with_penalty(uint32_t context, uint32_t batch, int32_t kv_type = MOTE_KV_F16) {
   mote_session_options options = session_options(context, batch);
-  options.samplers = kWarm;
+  options.samplers = kWarmWithPenalty;
   options.n_samplers = 2;
   options.seed = 7;
   options.kv_type = kv_type;
@@ -56,9 +56,9 @@ TEST_CASE("A restored session goes on with the bits of one that was never interr
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend, 1), other_engine(backend, 3);
-  const GgufBuilder file = toy_llama(kSmall);
+  const GgufBuilder file = toy_llama(kSmallToy);
   const Model model(engine, file), other_model(other_engine, file);
-  mote_session_options options = warm(40, 8, kv_type);
+  mote_session_options options = warm_with_penalty(40, 8, kv_type);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = 3;
   mote_session_options other_options = options;
@@ -89,8 +89,8 @@ TEST_CASE("A restored session goes on with the bits of one that was never interr
 
 TEST_CASE("Logits that were there can be read and sampled from after a restore", "[api][snapshot]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
-  const Session session(model, warm(40, 8)), restored(model, warm(40, 8));
+  const Model model(engine, toy_llama(kSmallToy));
+  const Session session(model, warm_with_penalty(40, 8)), restored(model, warm_with_penalty(40, 8));
   const std::vector<float> logits = logits_after(session, some_tokens(10, 300));
   restore(restored, take_snapshot(session));
   const float* found = nullptr;
@@ -107,15 +107,15 @@ TEST_CASE("After a restore, rewinding and prompts keep what they can and give th
           "[api][snapshot]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend);
-  const Model model(engine, toy_llama(kSmall));
-  const Session session(model, warm(64, 8)), restored(model, warm(64, 8));
+  const Model model(engine, toy_llama(kSmallToy));
+  const Session session(model, warm_with_penalty(64, 8)), restored(model, warm_with_penalty(64, 8));
   const Tokens tokens = some_tokens(40, 300);
   logits_after(session, tokens);
   restore(restored, take_snapshot(session));
   for (const size_t kept : {size_t{39}, size_t{20}, size_t{1}}) {
     const Tokens beginning(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept));
     REQUIRE(mote_rewind(restored, kept, nullptr) == MOTE_OK);
-    const Session fresh(model, warm(64, 8));
+    const Session fresh(model, warm_with_penalty(64, 8));
     CHECK(bit_difference(step(restored), logits_after(fresh, beginning)) == "");
   }
   restore(restored, take_snapshot(session));
@@ -124,7 +124,7 @@ TEST_CASE("After a restore, rewinding and prompts keep what they can and give th
   size_t reused = 0;
   REQUIRE(mote_prompt(restored, longer.data(), longer.size(), &reused, nullptr, nullptr) == MOTE_OK);
   CHECK(reused == 39);   // all but the last of what both share
-  const Session fresh(model, warm(64, 8));
+  const Session fresh(model, warm_with_penalty(64, 8));
   CHECK(bit_difference(step(restored), logits_after(fresh, longer)) == "");
 }
 
@@ -184,8 +184,8 @@ TEST_CASE("A text goes on where it was, in the middle of a character and of what
 TEST_CASE("A snapshot has the size that was said, at any address, and writes nothing where it does not fit",
           "[api][snapshot]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
-  const Session session(model, warm(40, 8));
+  const Model model(engine, toy_llama(kSmallToy));
+  const Session session(model, warm_with_penalty(40, 8));
   logits_after(session, some_tokens(12, 300));
   const Bytes snapshot = take_snapshot(session);
   uint64_t bytes = 0;
@@ -204,7 +204,7 @@ TEST_CASE("A snapshot has the size that was said, at any address, and writes not
     CHECK(std::equal(snapshot.begin(), snapshot.end(), room.begin() + static_cast<std::ptrdiff_t>(at)));
     CHECK(std::count(room.begin(), room.end(), 0xC5) >= 80);
     CHECK(room[at + snapshot.size()] == 0xC5);
-    const Session restored(model, warm(40, 8));
+    const Session restored(model, warm_with_penalty(40, 8));
     REQUIRE(mote_restore(restored, room.data() + at, snapshot.size(), nullptr) == MOTE_OK);
     CHECK(take_snapshot(restored) == snapshot);
   }
@@ -221,9 +221,9 @@ TEST_CASE("What runs under the same arithmetic takes over, whatever the backend 
   engine_with.extra_backends = extra;
   engine_with.n_extra_backends = 1;
   const Engine engine("cpu,reference", 2), other(engine_with);
-  const GgufBuilder file = toy_llama(kSmall);
+  const GgufBuilder file = toy_llama(kSmallToy);
   const Model model(engine, file), other_model(other, file);
-  const Session session(model, warm(40, 8)), restored(other_model, warm(40, 8));
+  const Session session(model, warm_with_penalty(40, 8)), restored(other_model, warm_with_penalty(40, 8));
   logits_after(session, some_tokens(12, 300));
   restore(restored, take_snapshot(session));
   const Onward onward = go_on(session), repeated = go_on(restored);
@@ -232,7 +232,7 @@ TEST_CASE("What runs under the same arithmetic takes over, whatever the backend 
 }
 
 TEST_CASE("The veneer takes and restores snapshots", "[api][snapshot][veneer]") {
-  const Bytes bytes = toy_llama(kSmall).bytes();
+  const Bytes bytes = toy_llama(kSmallToy).bytes();
   mote::Engine engine;
   mote::Model model;
   mote::Session session, restored;

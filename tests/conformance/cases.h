@@ -16,6 +16,7 @@ std::vector<Case> conformance_cases(Op op);
 
 // Half the distance of neighbouring f32 numbers, relative: the greatest error of one rounding.
 inline constexpr double kRounding = 0x1p-24;
+inline constexpr double u = kRounding;   // as error bounds are written
 
 // A sequence of `positions` tokens below `n_vocab`.
 std::vector<int32_t> random_tokens(uint32_t positions, uint32_t n_vocab, CaseRandom& random);

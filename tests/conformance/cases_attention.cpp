@@ -20,8 +20,6 @@
 namespace mote::test {
 namespace {
 
-constexpr double u = kRounding;
-
 double kept(float value, KvType type) {
   const float largest = type == KvType::f16 ? 65504.0F : std::numeric_limits<float>::max();
   value = std::clamp(value, -largest, largest);

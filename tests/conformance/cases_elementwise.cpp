@@ -20,8 +20,6 @@
 namespace mote::test {
 namespace {
 
-constexpr double u = kRounding;
-
 double activation_limit(Activation function, double x, double y) {
   switch (function) {
     case Activation::relu:

@@ -29,8 +29,6 @@
 namespace mote::test {
 namespace {
 
-constexpr double u = kRounding;
-
 // The part of a limit that comes from one row of weights and one of x.
 double dot_limit(const float* w, const float* x, size_t columns, uint32_t block, bool exact_codes) {
   if (block == 0) {

@@ -16,8 +16,6 @@
 namespace mote::test {
 namespace {
 
-constexpr double u = kRounding;
-
 std::vector<double> rms_norm_limit(const Case& self, const std::vector<float>& expected) {
   const double n = self.compared.columns;
   std::vector<double> limits(expected.size());

@@ -9,8 +9,6 @@
 namespace mote::test {
 namespace {
 
-const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
-
 Tokens slice(const Tokens& tokens, size_t first, size_t end) {
   return Tokens(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(end));
 }
@@ -28,7 +26,7 @@ std::vector<float> fresh(mote_model* model, const mote_session_options& options,
 TEST_CASE("A feed cut anywhere gives the bits of one feed", "[determinism][history]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Tokens tokens = some_tokens(70, 300);
   const mote_session_options options = session_options(80, 16);
   const std::vector<float> whole = fresh(model, options, tokens);
@@ -52,7 +50,7 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Tokens tokens = some_tokens(40, 300);
   std::vector<float> stepped;
   {
@@ -97,7 +95,7 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
 TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[determinism][history]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const mote_session_options options = session_options(96, 16);
   const Session session(model, options);
   Random random(9);
@@ -128,7 +126,7 @@ TEST_CASE("After a slide the logits are those of a fresh session with the kept t
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend);
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   mote_session_options options = with_kv(session_options(32, 8), kv_type);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = GENERATE(0u, 5u, 31u);
@@ -162,7 +160,7 @@ TEST_CASE("A thousand slides leave the bits of a fresh session", "[determinism][
   };
   const Kind kind = GENERATE(Kind{1, "linear", MOTE_KV_F16}, Kind{3, "yarn", MOTE_KV_F32}, Kind{3, "", MOTE_KV_F16});
   const Engine engine("cpu");
-  ToyOptions toy = kSmall;
+  ToyOptions toy = kSmallToy;
   toy.n_layers = kind.n_layers;
   toy.rope_scaling = kind.scaling;
   const Model model(engine, toy_llama(toy));
@@ -184,7 +182,7 @@ TEST_CASE("A thousand slides leave the bits of a fresh session", "[determinism][
 
 TEST_CASE("A feed longer than the room slides as often as it must", "[determinism][slide]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   mote_session_options options = session_options(32, 8);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = 3;
@@ -202,7 +200,7 @@ TEST_CASE("A feed longer than the room slides as often as it must", "[determinis
 TEST_CASE("Rewinding anywhere and feeding again gives the bits of a fresh session", "[determinism][history]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const mote_session_options options = session_options(140, 16);
   const Tokens tokens = some_tokens(130, 300);
   const std::vector<float> whole = fresh(model, options, tokens);

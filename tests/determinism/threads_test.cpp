@@ -10,10 +10,6 @@
 namespace mote::test {
 namespace {
 
-const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
-// Wide enough that the cpu backend shares out one row of it.
-const ToyOptions kWide{.n_layers = 1, .d_model = 256, .n_heads = 2, .n_kv_heads = 1, .d_ff = 256};
-
 // The logits of a prompt and of ten generated tokens.
 std::vector<float> whole_run(mote_model* model, uint64_t seed) {
   const Session session(model, session_options(96, 16));
@@ -29,7 +25,7 @@ std::vector<float> whole_run(mote_model* model, uint64_t seed) {
 TEST_CASE("Two sessions that step at once give the bits of each alone", "[determinism][threads]") {
   const char* backend = GENERATE(from_range(host_backends()));
   const Engine engine(backend, 3);
-  const Model model(engine, toy_llama(kWide));
+  const Model model(engine, toy_llama(kWideToy));
   const std::vector<float> alone[2] = {whole_run(model, 1), whole_run(model, 2)};
   std::vector<float> together[2][4];
   std::thread threads[2];
@@ -84,7 +80,7 @@ TEST_CASE("One model serves quotes, texts and sessions of four threads at once a
   const char* backend = GENERATE(from_range(host_backends()));
   constexpr size_t kThreads = 4;
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   ModelUse serial[kThreads], together[kThreads];
   for (uint32_t i = 0; i < kThreads; ++i) serial[i] = use_model(model, i);
   CHECK_FALSE(serial[0] == serial[1]);
@@ -116,7 +112,7 @@ TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[dete
   std::vector<float> own;
   {
     const Engine engine(backend, 1);
-    const Model model(engine, toy_llama(kWide));
+    const Model model(engine, toy_llama(kWideToy));
     own = whole_run(model, 3);
   }
   for (const mote_parallel_for parallel_for : {backwards, on_threads})
@@ -127,7 +123,7 @@ TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[dete
       options.parallel_for_user = &n_regions;
       const Engine engine(options);
       CHECK(mote_engine_threads(engine) == lanes);
-      const Model model(engine, toy_llama(kWide));
+      const Model model(engine, toy_llama(kWideToy));
       CAPTURE(backend, lanes);
       CHECK(bit_difference(whole_run(model, 3), own) == "");
       if (lanes > 1) CHECK(n_regions.load() > 20);
@@ -136,12 +132,12 @@ TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[dete
 }
 
 // Raises the cancel flag of a session in the n-th parallel region.
-struct CancelAt {
+struct CancelAfter {
   std::atomic<int> left{0};
   mote_session* session = nullptr;
 };
-void cancelling(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
-  auto& at = *static_cast<CancelAt*>(user);
+void counting_down(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
+  auto& at = *static_cast<CancelAfter*>(user);
   if (at.left > 0 && --at.left == 0) mote_cancel(at.session);
   for (uint32_t lane = 0; lane < lanes; ++lane) task(context, lane);
 }
@@ -149,12 +145,12 @@ void cancelling(void* user, uint32_t lanes, void (*task)(void* context, uint32_t
 TEST_CASE("A cancel at any step keeps whole batches, and going on gives the bits of a cold run",
           "[determinism][cancel]") {
   const char* backend = GENERATE(from_range(host_backends()));
-  CancelAt at;
+  CancelAfter at;
   mote_engine_options engine_with = engine_options(backend, 2);
-  engine_with.parallel_for = cancelling;
+  engine_with.parallel_for = counting_down;
   engine_with.parallel_for_user = &at;
   const Engine engine(engine_with);
-  const Model model(engine, toy_llama(kWide));
+  const Model model(engine, toy_llama(kWideToy));
   const mote_session_options options = session_options(64, 16);
   const Tokens tokens = some_tokens(50, 300);
   std::vector<float> cold;
@@ -197,7 +193,7 @@ TEST_CASE("A cancel at any step keeps whole batches, and going on gives the bits
 
 TEST_CASE("A cancel before a call stops the next one that runs the model, once", "[determinism][cancel]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   const Session session(model, session_options(64, 16));
   mote_cancel(session);
   feed(session, {5});   // runs nothing
@@ -211,12 +207,12 @@ TEST_CASE("A cancel before a call stops the next one that runs the model, once",
 }
 
 TEST_CASE("An answer that is cancelled goes on where it stopped", "[determinism][cancel]") {
-  CancelAt at;
+  CancelAfter at;
   mote_engine_options engine_with = engine_options("cpu", 2);
-  engine_with.parallel_for = cancelling;
+  engine_with.parallel_for = counting_down;
   engine_with.parallel_for_user = &at;
   const Engine engine(engine_with);
-  const Model model(engine, toy_llama(kWide));
+  const Model model(engine, toy_llama(kWideToy));
   Tokens whole;
   {
     const Session session(model, session_options(64, 16));
@@ -244,12 +240,12 @@ TEST_CASE("An answer that is cancelled goes on where it stopped", "[determinism]
 }
 
 TEST_CASE("A slide that is cancelled on the way goes on where it stopped", "[determinism][cancel]") {
-  CancelAt at;
+  CancelAfter at;
   mote_engine_options engine_with = engine_options("cpu", 2);
-  engine_with.parallel_for = cancelling;
+  engine_with.parallel_for = counting_down;
   engine_with.parallel_for_user = &at;
   const Engine engine(engine_with);
-  const Model model(engine, toy_llama(kWide));
+  const Model model(engine, toy_llama(kWideToy));
   mote_session_options options = session_options(24, 4);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = 2;
@@ -280,7 +276,7 @@ TEST_CASE("A slide that is cancelled on the way goes on where it stopped", "[det
 
 TEST_CASE("A receiver of logits may cancel", "[determinism][cancel]") {
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmall));
+  const Model model(engine, toy_llama(kSmallToy));
   mote_session_options options = session_options(64, 16);
   options.max_output_rows = 4;
   const Session session(model, options);

@@ -38,6 +38,10 @@ struct ToyOptions {
   bool add_bos = false;
 };
 
+// Two narrow layers; and one wide enough that the cpu backend shares out one row of it.
+inline const ToyOptions kSmallToy{.n_layers = 2, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 48};
+inline const ToyOptions kWideToy{.n_layers = 1, .d_model = 256, .n_heads = 2, .n_kv_heads = 1, .d_ff = 256};
+
 // Byte-level BPE: ids 0 .. 255 are the bytes in GPT-2's order, then merged pieces; the last three are
 // <|endoftext|> (bos), <|im_start|> and <|im_end|> (eos). SentencePiece: <unk>, <s>, </s>, 256 byte pieces, pieces.
 GgufBuilder toy_llama(const ToyOptions& options = {});

@@ -56,10 +56,10 @@ std::vector<float> kernel_outputs(const Problem& problem, const LinearTable& tab
     for (size_t x = 0; x < problem.x_rows; ++x)
       table.quantize({&problem.x[x * columns], columns, unit, &codes[x * columns], &scales[x * (columns / unit)],
                       &sums[x * (columns / 16)]});
-  struct alignas(64) Line {
+  struct alignas(64) ScratchLine {
     uint8_t bytes[64];
   };
-  std::vector<Line> scratch(kLinearScratchBytes / 64);
+  std::vector<ScratchLine> scratch(kLinearScratchBytes / 64);
   std::fill_n(reinterpret_cast<uint8_t*>(scratch.data()), kLinearScratchBytes, uint8_t{0xFF});
   LinearJob job = {};
   job.weights = problem.weights.data();

@@ -89,7 +89,7 @@ TEST_CASE("the elementwise ops have the bits of their formulas, for special valu
     for (uint32_t i = 0; i < kActivationCount; ++i) {
       const Activation function = static_cast<Activation>(i);
       run("activate", variant.table->activate[i], [&](float x, float) { return canonical_activation(function, x); });
-      run("gate", variant.table->gate[i], [&](float x, float u) { return canonical_activation(function, x) * u; });
+      run("gate", variant.table->gate[i], [&](float x, float up) { return canonical_activation(function, x) * up; });
     }
     run("add", variant.table->add, [](float x, float y) { return x + y; });
     run("scale", variant.table->scale, [](float x, float) { return 30.0F * x; });
