@@ -199,6 +199,11 @@ Rig::~Rig() {
   if (backend_ != nullptr && !shares_backend_) backend_->close();
 }
 
+Status Rig::compile(Steps steps) {
+  Arena measuring;
+  return backend_->compile({&blank_plan_, steps.first, steps.count}, measuring, nullptr).status();
+}
+
 // Copies of all weights into guarded memory, the steps pointing at them.
 void Rig::wire_plan() {
   const TestPlan& plan = case_.plan;
