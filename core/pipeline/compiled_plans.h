@@ -72,7 +72,7 @@ class CompiledPlans {
   Status layout(BackendSet excluded, Arena& arena, CompiledPlan** made, Backend** failed) const;
 
  private:
-  bool exclude_most_preferred(BackendSet* excluded) const;   // false: nobody would take its steps
+  bool exclude_most_preferred(BackendSet* excluded) const;   // false: nobody is left
   Result<const CompiledPlan*> find_or_compile(BackendSet excluded);
   Result<const CompiledPlan*> compile(BackendSet excluded, Backend** failed);
 
