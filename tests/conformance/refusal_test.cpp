@@ -146,6 +146,34 @@ TEST_CASE("begin refuses what does not fit, with the limit, and changes nothing"
   }
 }
 
+TEST_CASE("a position that was not run, or that a ring has lost, is not exported", "[conformance][refusal]") {
+  const Case made = attention_case({2, 1, 16, 16, 9, 200, KvType::f16, 0, 1}, 954);
+  for (const BackendEntry& entry : backends_under_test()) {
+    if (is_reference(entry)) continue;
+    INFO(entry.name);
+    RunOptions options;
+    options.max_batch = 8;
+    options.cuts = std::vector<uint32_t>(25, 8);
+    Rig rig(entry, made, options);
+    REQUIRE(rig.supported());
+    std::vector<uint8_t> row(rig.state_row_bytes(0));
+    State state;
+    state.id = 0;
+    const auto exported = [&](uint32_t position) { return rig.executor().export_row(state, position, row).code(); };
+    CHECK(exported(0) == Code::wrong_state);
+    rig.run_batch(0, 8);
+    CHECK(exported(7) == Code::ok);
+    CHECK(exported(8) == Code::wrong_state);
+    for (uint32_t first = 8; first < 200; first += 8) rig.run_batch(first, 8);
+    CHECK(exported(199) == Code::ok);
+    CHECK(exported(191) == Code::ok);   // what the next query sees
+    // A ring of 64 positions holds the window and a batch; xnnpack keeps all of them.
+    CHECK(exported(135) == (std::string_view(entry.name) == "xnnpack" ? Code::ok : Code::wrong_state));
+    REQUIRE(rig.executor().truncate(199).ok());
+    CHECK(exported(199) == Code::wrong_state);
+  }
+}
+
 TEST_CASE("a part without states begins anywhere", "[conformance][refusal]") {
   const Case made = activation_of(Activation::relu);
   for (const BackendEntry& entry : backends_under_test()) {
