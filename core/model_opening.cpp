@@ -135,8 +135,9 @@ Status ModelOpening::layout_plan(mote_model* model) {
 uint64_t ModelOpening::fallback_bytes() const {
   if (vocabulary_only_) return 0;
   return measured_.fallback_bytes(excluded_, [this](BackendSet excluded, Arena& sizes) {
+    CompiledPlan* made = nullptr;
     Backend* failed = nullptr;
-    return measured_.measure(excluded, sizes, &failed);
+    return measured_.layout(excluded, sizes, &made, &failed);
   });
 }
 

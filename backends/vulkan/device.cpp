@@ -26,6 +26,11 @@ uint32_t rank_of(VkPhysicalDeviceType type) {
   }
 }
 
+// Of a list of functions.h, by a `find` of the place: `complete` is whether all were found.
+#define MOTE_VK_LOAD(name)                             \
+  vk.name = reinterpret_cast<PFN_##name>(find(#name)); \
+  complete = complete && vk.name != nullptr;
+
 // FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/
 uint32_t hash_of(uint32_t hash, const void* bytes, size_t count) {
   for (size_t i = 0; i < count; ++i) hash = (hash ^ static_cast<const uint8_t*>(bytes)[i]) * 16777619u;
@@ -41,9 +46,9 @@ Status VulkanDevice::open_instance() {
       reinterpret_cast<PFN_vkGetInstanceProcAddr>(dyn_lib_symbol(library_, "vkGetInstanceProcAddr"));
   if (vk.vkGetInstanceProcAddr == nullptr)
     return Status::error(Code::unsupported, "vulkan is off: the loader has no vkGetInstanceProcAddr");
-#define MOTE_VK_LOAD(name) vk.name = reinterpret_cast<PFN_##name>(vk.vkGetInstanceProcAddr(nullptr, #name));
-  MOTE_VK_GLOBAL_FUNCTIONS(MOTE_VK_LOAD)
-#undef MOTE_VK_LOAD
+  bool complete = true;
+  const auto find = [this](const char* name) { return vk.vkGetInstanceProcAddr(instance_, name); };
+  MOTE_VK_GLOBAL_FUNCTIONS(MOTE_VK_LOAD)   // while there is no instance; 1.0 has them not all
   uint32_t version = VK_API_VERSION_1_0;
   if (vk.vkEnumerateInstanceVersion != nullptr) static_cast<void>(vk.vkEnumerateInstanceVersion(&version));
   if (vk.vkCreateInstance == nullptr || version < kNeededVersion)
@@ -61,13 +66,10 @@ Status VulkanDevice::open_instance() {
       return Status::error(Code::unsupported, "vulkan is off: there is no Vulkan driver on this system");
     return Status::error(Code::unsupported, "vulkan is off: {}", outcome("vkCreateInstance", result).message());
   }
-  bool complete = true;
-#define MOTE_VK_LOAD(name)                                                            \
-  vk.name = reinterpret_cast<PFN_##name>(vk.vkGetInstanceProcAddr(instance_, #name)); \
-  complete = complete && vk.name != nullptr;
+  complete = true;
   MOTE_VK_INSTANCE_FUNCTIONS(MOTE_VK_LOAD)
-#undef MOTE_VK_LOAD
   if (!complete) return Status::error(Code::unsupported, "vulkan is off: the loader lacks functions of Vulkan 1.1");
+  if (options_.replace != nullptr) options_.replace(&vk);
   return {};
 }
 
@@ -155,12 +157,10 @@ Status VulkanDevice::open_device() {
     return outcome("vkCreateDevice", result);
   }
   bool complete = true;
-#define MOTE_VK_LOAD(name)                                                        \
-  vk.name = reinterpret_cast<PFN_##name>(vk.vkGetDeviceProcAddr(device_, #name)); \
-  complete = complete && vk.name != nullptr;
+  const auto find = [this](const char* name) { return vk.vkGetDeviceProcAddr(device_, name); };
   MOTE_VK_DEVICE_FUNCTIONS(MOTE_VK_LOAD)
-#undef MOTE_VK_LOAD
   if (!complete) return Status::error(Code::unsupported, "vulkan is off: the driver lacks functions of Vulkan 1.1");
+  if (options_.replace != nullptr) options_.replace(&vk);
   vk.vkGetDeviceQueue(device_, family_, 0, &queue_);
   return {};
 }

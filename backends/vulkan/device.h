@@ -16,7 +16,9 @@ namespace mote {
 // For tests. The registry's backend has the defaults.
 struct VulkanOptions {
   uint64_t most_binding_bytes = uint64_t{128} << 20;   // of one buffer in a shader
-  bool leave_out_barriers = false;                     // a bug that synchronization validation must find
+  // Called with the functions that were found, the instance's and then the device's too, to put others in their place:
+  // ones that fail, count, tell something else, or do nothing.
+  void (*replace)(VulkanFunctions* functions) = nullptr;
 };
 
 struct DeviceLimits {
@@ -58,7 +60,6 @@ class VulkanDevice {
   void close();
 
   const DeviceLimits& limits() const { return limits_; }
-  const VulkanOptions& options() const { return options_; }
   // "vulkan", a number made of the device and its driver, the device's name.
   const char* arithmetic_name() const { return name_; }
   VkDevice handle() const { return device_; }
@@ -67,8 +68,9 @@ class VulkanDevice {
   VkPipelineLayout pipeline_layout() const { return pipeline_layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
 
-  // What make_buffer would take from the device.
-  Result<uint64_t> measure_buffer(uint64_t bytes) const;
+  // What make_buffer would take from the device; the bytes themselves where the device is not to be asked, or refuses:
+  // then opening says why. A quote does not fail for a device.
+  uint64_t measure_buffer(uint64_t bytes) const;
   Status make_buffer(uint64_t bytes, MemoryKind kind, Buffer* buffer);
   void release_buffer(Buffer* buffer);
   Status make_fence(VkFence* fence);

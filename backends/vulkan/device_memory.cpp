@@ -74,15 +74,14 @@ Status VulkanDevice::find_memory_type(uint32_t allowed, MemoryKind kind, uint32_
   return Status::error(Code::backend_failed, "vulkan: the device has no memory for a buffer of this kind");
 }
 
-Result<uint64_t> VulkanDevice::measure_buffer(uint64_t bytes) const {
+uint64_t VulkanDevice::measure_buffer(uint64_t bytes) const {
   VkBuffer buffer = VK_NULL_HANDLE;
   const VkBufferCreateInfo info = buffer_info(bytes);
-  if (vk.vkCreateBuffer(device_, &info, nullptr, &buffer) != VK_SUCCESS)
-    return Status::error(Code::backend_failed, "vulkan: the device allows no buffer of {} bytes", bytes);
+  if (!usable().ok() || vk.vkCreateBuffer(device_, &info, nullptr, &buffer) != VK_SUCCESS) return bytes;
   VkMemoryRequirements needs;
   vk.vkGetBufferMemoryRequirements(device_, buffer, &needs);
   vk.vkDestroyBuffer(device_, buffer, nullptr);
-  return uint64_t{needs.size};
+  return needs.size;
 }
 
 Status VulkanDevice::make_buffer(uint64_t bytes, MemoryKind kind, Buffer* buffer) {
@@ -144,14 +143,16 @@ Status VulkanDevice::run(VkCommandBuffer commands, VkFence fence) {
   auto submit = vulkan_struct<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
   submit.commandBufferCount = 1;
   submit.pCommandBuffers = &commands;
+  MOTE_VK_TRY(*this, vkResetFences, device_, 1, &fence);   // before, so that a failure leaves no fence that is done
   while (queue_taken_.exchange(1, std::memory_order_acquire) != 0) {   // for the length of a submission
   }
   const VkResult result = vk.vkQueueSubmit(queue_, 1, &submit, fence);
   queue_taken_.store(0, std::memory_order_release);
   MOTE_RETURN_IF_ERROR(outcome("vkQueueSubmit", result));
-  MOTE_VK_TRY(*this, vkWaitForFences, device_, 1, &fence, VK_TRUE, UINT64_MAX);
-  MOTE_VK_TRY(*this, vkResetFences, device_, 1, &fence);
-  return {};
+  const Status waited = outcome("vkWaitForFences", vk.vkWaitForFences(device_, 1, &fence, VK_TRUE, UINT64_MAX));
+  // What the caller releases next may still be in use.
+  if (!waited.ok()) static_cast<void>(vk.vkDeviceWaitIdle(device_));
+  return waited;
 }
 
 }   // namespace mote

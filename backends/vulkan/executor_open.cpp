@@ -81,8 +81,7 @@ class Recorder final : public DispatchSink {
       device_.vk.vkCmdDispatchIndirect(
           to, executor_.exchange_.buffer,
           executor_.lowered_.grids_offset_bytes + uint64_t{dispatch_} * sizeof(VkDispatchIndirectCommand));
-      if (!device_.options().leave_out_barriers)
-        barrier(to, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+      barrier(to, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
     ++dispatch_;
     return {};
@@ -144,7 +143,6 @@ Status VulkanExecutor::layout(VulkanDevice& device, const PlanPart& part, const 
   const bool measures = arena.measuring();
   SlabLayout slab_layout = measures ? SlabLayout(device) : SlabLayout(std::span<Buffer>());
   const StateNeeds states = state_needs(part, shape, device.limits().binding_bytes, slab_layout);
-  MOTE_RETURN_IF_ERROR(slab_layout.status());
   Lowered counted;
   MOTE_RETURN_IF_ERROR(lower({part, shape, device.limits(), values}, nullptr, &counted));
 
@@ -160,9 +158,9 @@ Status VulkanExecutor::layout(VulkanDevice& device, const PlanPart& part, const 
   const uint64_t exchange_bytes = row_offset + round_up(states.row_bytes, VulkanDevice::kPlaceBytes);
   const uint64_t values_bytes = std::max<uint64_t>(counted.values_bytes, VulkanDevice::kPlaceBytes);
   if (executor == nullptr) {
-    MOTE_ASSIGN_OR_RETURN(const uint64_t of_values, device.measure_buffer(values_bytes));
-    MOTE_ASSIGN_OR_RETURN(const uint64_t of_exchange, device.measure_buffer(exchange_bytes));
-    if (footprint != nullptr) footprint->device_bytes += slab_layout.device_bytes() + of_values + of_exchange;
+    if (footprint != nullptr)
+      footprint->device_bytes +=
+          slab_layout.device_bytes() + device.measure_buffer(values_bytes) + device.measure_buffer(exchange_bytes);
     return {};
   }
 

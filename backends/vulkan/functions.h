@@ -44,6 +44,7 @@
   X(vkDestroyPipeline)              \
   X(vkDestroyPipelineLayout)        \
   X(vkDestroyShaderModule)          \
+  X(vkDeviceWaitIdle)               \
   X(vkEndCommandBuffer)             \
   X(vkFreeMemory)                   \
   X(vkGetBufferMemoryRequirements)  \

@@ -145,7 +145,7 @@ class Lowering {
       const Value input = step.inputs[i];
       if (live_.has(input.id)) continue;
       if (made_here(input) || !input_.values_of_host.placed(input))
-        return Status::error(Code::backend_failed, "vulkan: step {} reads a Value that is gone", global_index());
+        return Status::error(Code::unsupported, "vulkan: step {} reads a Value that is gone", global_index());
       MOTE_RETURN_IF_ERROR(make_live(input));
       const Binding exchange = take_exchange(bytes_of(input));
       note(out_.uploads, out_.n_uploads, Transfer{input, exchange.offset_bytes});

@@ -36,18 +36,11 @@ class SlabLayout {
 
   uint32_t count() const { return count_; }
   uint64_t device_bytes() const { return device_bytes_; }
-  const Status& status() const { return status_; }
 
  private:
   void close_slab() {
     if (count_ < slabs_.size()) slabs_[count_].bytes = used_;
-    if (device_ != nullptr && status_.ok()) {
-      const Result<uint64_t> taken = device_->measure_buffer(used_);
-      if (taken.ok())
-        device_bytes_ += taken.value();
-      else
-        status_ = taken.status();
-    }
+    if (device_ != nullptr) device_bytes_ += device_->measure_buffer(used_);
     ++count_;
     used_ = 0;
   }
@@ -56,7 +49,6 @@ class SlabLayout {
   const VulkanDevice* device_ = nullptr;
   uint32_t count_ = 0;
   uint64_t used_ = 0, device_bytes_ = 0;
-  Status status_;
 };
 
 }   // namespace mote

@@ -68,7 +68,6 @@ bool VulkanBackend::supports(const Step& step, const Plan& plan) const {
 }
 
 Result<Program*> VulkanBackend::compile(const PlanPart& part, Arena& model_arena, Footprint* footprint) {
-  MOTE_RETURN_IF_ERROR(device.usable());
   for (const Step& step : part.steps()) {
     const std::string_view op = op_info(step.op).name;
     if (!supports(step, *part.plan))
@@ -83,7 +82,6 @@ Result<Program*> VulkanBackend::compile(const PlanPart& part, Arena& model_arena
 
 Result<Executor*> VulkanBackend::open(const PlanPart& part, Program* program, const SessionShape& shape,
                                       const ValueMemory& values, Arena& session_arena, Footprint* footprint) {
-  MOTE_RETURN_IF_ERROR(device.usable());
   VulkanExecutor* executor = session_arena.create<VulkanExecutor>();
   MOTE_RETURN_IF_ERROR(VulkanExecutor::layout(device, part, static_cast<const VulkanProgram*>(program), shape, values,
                                               session_arena, executor, footprint));

@@ -69,7 +69,7 @@ Result<uint64_t> workspace_bytes(uint32_t flags, uint64_t m, uint64_t k, uint64_
   let_go(op);
   if (status != xnn_status_success) return xnn_failure("xnn_reshape_batch_matrix_multiply_nc_f32", status);
   if (alignment > kArenaAlignment)
-    return Status::error(Code::backend_failed, "XNNPACK wants its workspace at a multiple of {} bytes", alignment);
+    return Status::error(Code::unsupported, "XNNPACK wants its workspace at a multiple of {} bytes", alignment);
   return uint64_t{bytes};
 }
 

@@ -72,7 +72,7 @@ Result<uint64_t> packed_bytes(const Matrix& matrix, bool quantized) {
   const Status status = create(matrix, quantized, {&unread, nullptr, nullptr}, cache.cache(), &made);
   if (made != nullptr) xnn_delete_operator(made);
   if (cache.wanted_bytes() == 0)
-    return status.ok() ? Status::error(Code::backend_failed, "XNNPACK packs {} without asking for memory", matrix.name)
+    return status.ok() ? Status::error(Code::unsupported, "XNNPACK packs {} without asking for memory", matrix.name)
                        : status;
   return uint64_t{cache.wanted_bytes()};
 }

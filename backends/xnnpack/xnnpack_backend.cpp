@@ -50,10 +50,17 @@ Status check_part(const PlanPart& part) {
   return {};
 }
 
+// A quote does not fail for a backend: what XNNPACK can lack while it is asked for sizes is memory for an operator.
+template <class Made>
+Result<Made> unless_measuring(const Arena& arena, const Result<Made>& made) {
+  if (!arena.measuring() || made.status().code() != Code::backend_failed) return made;
+  return Status::error(Code::out_of_memory, "{}", made.status());
+}
+
 // The operators of the packing are gone again at the end; what stays lies in the arena.
 Result<Program*> XnnpackBackend::compile(const PlanPart& part, Arena& model_arena, Footprint* /*footprint*/) {
   MOTE_RETURN_IF_ERROR(check_part(part));
-  return compile_part(part, model_arena);
+  return unless_measuring(model_arena, compile_part(part, model_arena));
 }
 
 Result<Executor*> XnnpackBackend::open(const PlanPart& part, Program* program, const SessionShape& shape,
@@ -72,7 +79,9 @@ Result<Executor*> XnnpackBackend::open(const PlanPart& part, Program* program, c
     footprint->state_bytes += session_arena.used_bytes() - before_states;
     footprint->library_bytes += operator_count(part, parallel.lanes) * kOperatorBytes;
   }
-  MOTE_ASSIGN_OR_RETURN(const SessionScratch scratch, take_session_scratch(part, shape, parallel.lanes, session_arena));
+  MOTE_ASSIGN_OR_RETURN(
+      const SessionScratch scratch,
+      unless_measuring(session_arena, take_session_scratch(part, shape, parallel.lanes, session_arena)));
   MOTE_RETURN_IF_ERROR(session_arena.status("the session on backend xnnpack"));
   if (executor == nullptr) return static_cast<Executor*>(nullptr);
   for (xnn_operator_t& op : operators) op = nullptr;

@@ -30,8 +30,7 @@ class Arena {
   template <class T>
   std::span<T> take(uint64_t count) {
     static_assert(alignof(T) <= kArenaAlignment);
-    uint64_t bytes = 0;
-    std::byte* at = checked_multiply(count, sizeof(T), &bytes) ? take_bytes(bytes) : fail();
+    std::byte* const at = take_array(count, sizeof(T));
     return at == nullptr ? std::span<T>() : std::span<T>(reinterpret_cast<T*>(at), static_cast<size_t>(count));
   }
 
@@ -49,33 +48,12 @@ class Arena {
   }
 
   // Ok, or out_of_memory: "`what` needs at least N bytes, M were handed over". Asked once after a layout.
-  Status status(std::string_view what) const {
-    if (!failed_) return {};
-    if (wanted_ == UINT64_MAX) return Status::error(Code::out_of_memory, "{} needs more than 2^63 bytes", what);
-    return Status::error(Code::out_of_memory, "{} needs at least {} bytes of memory, {} were handed over", what,
-                         wanted_, capacity_);
-  }
+  Status status(std::string_view what) const;
 
  private:
-  std::byte* take_bytes(uint64_t bytes) {
-    uint64_t end = 0;
-    if (failed_ || bytes > (uint64_t{1} << 62) || !checked_add(used_, round_up(bytes, kArenaAlignment), &end) ||
-        end > (uint64_t{1} << 62))
-      return fail();
-    if (memory_ != nullptr && end > capacity_) {
-      wanted_ = end;
-      failed_ = true;
-      return nullptr;
-    }
-    std::byte* at = memory_ == nullptr ? nullptr : memory_ + used_;
-    used_ = end;
-    return at;
-  }
-  std::byte* fail() {
-    if (!failed_) wanted_ = UINT64_MAX;
-    failed_ = true;
-    return nullptr;
-  }
+  std::byte* take_array(uint64_t count, uint64_t element_bytes);
+  std::byte* take_bytes(uint64_t bytes);
+  std::byte* fail();
 
   std::byte* memory_ = nullptr;
   uint64_t capacity_ = 0, used_ = 0, wanted_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checked.h"
+#include "core/base/sort.h"
 #include "core/gguf/header_reader.h"
 
 namespace mote::gguf {
@@ -240,7 +241,8 @@ Status File::read_entries(HeaderReader& reader) {
 }
 
 Status File::sort_keys() {
-  std::sort(by_key_, by_key_ + n_entries_, [this](uint16_t a, uint16_t b) { return key(a) < key(b); });
+  heap_sort(std::span(by_key_, static_cast<size_t>(n_entries_)),
+            [this](uint16_t a, uint16_t b) { return key(a) < key(b); });
   for (uint64_t i = 1; i < n_entries_; ++i) {
     if (key(by_key_[i - 1]) != key(by_key_[i])) continue;
     return Status::error(Code::bad_model, "{} is there twice, as metadata entries {} and {}", key(by_key_[i]),

@@ -1,6 +1,7 @@
 #include "core/gguf/tensor_index.h"
 
 #include "core/base/slice.h"
+#include "core/base/sort.h"
 
 #include <algorithm>
 
@@ -21,7 +22,7 @@ Result<TensorIndex> TensorIndex::create(const File& file, Arena& arena) {
     order[i] = {static_cast<uint16_t>(i), false};
   }
 
-  std::sort(order.begin(), order.end(), [tensors](Named a, Named b) {
+  heap_sort(order, [tensors](Named a, Named b) {
     const uint64_t at = tensors[a.number].offset_bytes, other = tensors[b.number].offset_bytes;
     return at != other ? at < other : a.number < b.number;
   });
@@ -33,8 +34,7 @@ Result<TensorIndex> TensorIndex::create(const File& file, Arena& arena) {
                          slice(before.name, 0, 48), slice(after.name, 0, 48), end, after.offset_bytes);
   }
 
-  std::sort(order.begin(), order.end(),
-            [tensors](Named a, Named b) { return tensors[a.number].name < tensors[b.number].name; });
+  heap_sort(order, [tensors](Named a, Named b) { return tensors[a.number].name < tensors[b.number].name; });
   for (size_t i = 1; i < order.size(); ++i) {
     const uint32_t a = order[i - 1].number, b = order[i].number;
     if (tensors[a].name != tensors[b].name) continue;

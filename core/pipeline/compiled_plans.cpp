@@ -48,32 +48,33 @@ Result<const CompiledPlan*> CompiledPlans::find_or_compile(BackendSet excluded) 
   }
 }
 
-Status CompiledPlans::measure(BackendSet excluded, Arena& arena, Backend** failed) const {
+Status CompiledPlans::layout(BackendSet excluded, Arena& arena, CompiledPlan** made, Backend** failed) const {
   Footprint footprint;
-  arena.create<CompiledPlan>();
-  const Result<Placement> placement = place_steps(*plan_, backends_, arena, excluded);
-  if (!placement.ok()) return placement.status();
-  return compile_parts(walk(excluded), {}, arena, &footprint, failed);
+  CompiledPlan* const compiled = arena.create<CompiledPlan>();
+  MOTE_ASSIGN_OR_RETURN(const Placement placement, place_steps(*plan_, backends_, arena, excluded));
+  MOTE_RETURN_IF_ERROR(arena.status("the model"));
+  const CompiledPlan plan = {excluded, placement.parts, nullptr, {}};
+  MOTE_RETURN_IF_ERROR(compile_parts(walk(plan), plan.parts, arena, &footprint, failed));
+  if (compiled != nullptr) *compiled = plan;
+  *made = compiled;
+  return {};
 }
 
 Result<const CompiledPlan*> CompiledPlans::compile(BackendSet excluded, Backend** failed) {
   Arena sizes;
-  MOTE_RETURN_IF_ERROR(measure(excluded, sizes, failed));
+  CompiledPlan* made = nullptr;
+  MOTE_RETURN_IF_ERROR(layout(excluded, sizes, &made, failed));
   MOTE_ASSIGN_OR_RETURN(const Reserve::Block memory, reserve_.take(sizes.used_bytes(), "the model without a backend"));
   Arena arena(memory.at, memory.bytes);
-  Footprint footprint;
-  CompiledPlan* const compiled = arena.create<CompiledPlan>();
-  const Result<Placement> placement = place_steps(*plan_, backends_, arena, excluded);
-  Status status = placement.ok() ? arena.status("the model") : placement.status();
-  const std::span<PlacedPart> parts = placement.value().parts;
-  if (status.ok()) status = compile_parts(PartWalk(parts), parts, arena, &footprint, failed);
+  const Status status = layout(excluded, arena, &made, failed);
   if (!status.ok()) {
     reserve_.give_back(memory);
     return status;
   }
-  *compiled = {excluded, parts, first_.next, memory};
-  first_.next = compiled;
-  return static_cast<const CompiledPlan*>(compiled);
+  made->next = first_.next;
+  made->memory = memory;
+  first_.next = made;
+  return static_cast<const CompiledPlan*>(made);
 }
 
 bool CompiledPlans::exclude_most_preferred(BackendSet* excluded) const {
@@ -81,9 +82,7 @@ bool CompiledPlans::exclude_most_preferred(BackendSet* excluded) const {
   PartWalk parts = walk(*excluded);
   for (PlacedPart part; parts.next(&part);) in_use |= only(backends_, *part.backend);
   *excluded |= in_use & (~in_use + 1);   // the lowest bit: the earliest in the list
-  PartWalk left = walk(*excluded);
-  for (PlacedPart part; left.next(&part);) continue;
-  return in_use != 0 && left.status().ok();
+  return in_use != 0;
 }
 
 }   // namespace mote

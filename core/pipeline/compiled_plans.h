@@ -68,11 +68,11 @@ class CompiledPlans {
     }
     return bytes;
   }
-  // The bytes of one of them, as `without` will take them.
-  Status measure(BackendSet excluded, Arena& arena, Backend** failed) const;
+  // Takes one of them from the arena, as `without` will; while that measures, *made is null.
+  Status layout(BackendSet excluded, Arena& arena, CompiledPlan** made, Backend** failed) const;
 
  private:
-  bool exclude_most_preferred(BackendSet* excluded) const;   // false: nobody would take its steps
+  bool exclude_most_preferred(BackendSet* excluded) const;   // false: nobody is left
   Result<const CompiledPlan*> find_or_compile(BackendSet excluded);
   Result<const CompiledPlan*> compile(BackendSet excluded, Backend** failed);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/math.h"
+#include "core/base/sort.h"
 #include "core/sampler/philox.h"
 #include "core/sampler/select.h"
 
@@ -198,7 +199,7 @@ uint32_t Sampler::candidates(std::span<Candidate> out) const {
     if (chosen && written < wanted) out[written++] = {static_cast<int32_t>(i), d};   // a distance until sorted
   }
   const auto nearest = out.first(written);
-  std::sort(nearest.begin(), nearest.end(), [](const Candidate& a, const Candidate& b) {
+  heap_sort(nearest, [](const Candidate& a, const Candidate& b) {
     return a.probability != b.probability ? a.probability < b.probability : a.token < b.token;
   });
   for (Candidate& candidate : nearest) {

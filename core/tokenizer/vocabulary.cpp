@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/bytes.h"
+#include "core/base/sort.h"
 
 namespace mote {
 namespace {
@@ -146,7 +147,9 @@ void Vocabulary::collect_specials() {
     ++n;
   }
   const auto text = [this](const Special& s) { return std::string_view(special_text_.data() + s.offset, s.bytes); };
-  std::sort(specials_.begin(), specials_.end(), [&](const Special& a, const Special& b) { return text(a) < text(b); });
+  heap_sort(specials_, [&](const Special& a, const Special& b) {
+    return text(a) != text(b) ? text(a) < text(b) : a.offset < b.offset;
+  });
 }
 
 uint64_t Vocabulary::hash(std::string_view text) const { return hash_of(text, spells_spaces()); }

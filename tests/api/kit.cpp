@@ -57,7 +57,7 @@ std::vector<const char*> host_backends() {
 
 std::vector<const char*> exact_backends() {
   std::vector<const char*> found = host_backends();
-  if (kSanitized) return found;   // drivers leak, and their threads are not watched; tests/backends/vulkan runs there
+  if (kSanitized) return found;   // a driver's threads are not watched; tests/backends/vulkan runs there
   const mote_engine_options options = engine_options("vulkan");
   mote_engine* engine = nullptr;
   if (mote_engine_open(&options, {}, &engine, nullptr) == MOTE_OK) {

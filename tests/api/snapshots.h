@@ -1,6 +1,7 @@
 // Taking, restoring and forging snapshots, for the tests of them.
 #pragma once
 #include <cstring>
+#include <stdexcept>
 
 #include "core/base/sha256.h"
 #include "tests/api/kit.h"

@@ -12,13 +12,8 @@
 
 #include "core/base/bytes.h"
 #include "core/base/half.h"
+#include "tests/support/drivers.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-// Vulkan drivers leak a little, and are unloaded by the time the leaks are told, so they cannot be passed over by name.
-// The library itself calls no heap (tests/memory).
-extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
-#endif
 #if defined(__SANITIZE_THREAD__)
 #define MOTE_TEST_WATCHES_THREADS 1
 #elif defined(__has_feature)
@@ -117,6 +112,7 @@ SharedBackend& share(const BackendEntry& entry) {
   const auto [found, is_new] = shared_backends().try_emplace(entry.name);
   SharedBackend& shared = found->second;
   if (!is_new) return shared;
+  keep_vulkan_drivers_loaded();
   BackendServices services;
   services.parallel.lanes = one_lane;
   services.parallel.self = &one_lane;
@@ -197,6 +193,11 @@ Rig::~Rig() {
   if (executor_ != nullptr) executor_->close();
   if (program_ != nullptr) program_->close();
   if (backend_ != nullptr && !shares_backend_) backend_->close();
+}
+
+Status Rig::compile(Steps steps) {
+  Arena measuring;
+  return backend_->compile({&blank_plan_, steps.first, steps.count}, measuring, nullptr).status();
 }
 
 // Copies of all weights into guarded memory, the steps pointing at them.

@@ -31,6 +31,11 @@ class Rig {
   // no device for it.
   bool supported() const { return supported_; }
   Executor& executor() { return *executor_; }
+  // What compiling steps [first, first + count) of the case says, measured; also where it is not supported.
+  struct Steps {
+    uint32_t first, count;
+  };
+  Status compile(Steps steps);
 
   // Runs rows [first, first + rows) of the case's sequence as one batch (begin, run, commit) and keeps what came out.
   void run_batch(uint32_t first, uint32_t rows);

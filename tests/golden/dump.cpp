@@ -7,7 +7,7 @@
 //   dump sampler GOLDENS OUT.jsonl
 //   dump prompts MODEL.gguf CASES.jsonl OUT.jsonl              chat prompts: {"messages", "add_generation_prompt"} a
 //   line dump follow MODEL.gguf REAL.json OUT.jsonl --backend NAME  the ten largest logits along the handed ids dump
-//   perplexity MODEL.gguf TEXT CHUNK OUT.json --backend NAME --batch N
+//   perplexity MODEL.gguf TEXT CHUNK OUT.json --backend NAME --batch N --chunks N (0: all)
 //
 // Through the public C API wherever it reaches. Exit code 1 with a sentence when something fails.
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "core/tokenizer/text_stream.h"
 #include "tests/golden/opened_model.h"
 #include "tests/golden/sampler_cases.h"
+#include "tests/support/drivers.h"
 
 namespace mote::test {
 namespace {
@@ -76,7 +77,7 @@ std::string from_hex(const std::string& hex) {
 struct Arguments {
   std::vector<std::string> plain;
   std::string backend = "auto";
-  uint32_t batch = 0;
+  uint32_t batch = 0, chunks = 0;
 };
 
 void dump_logits(const Arguments& arguments) {
@@ -244,6 +245,7 @@ void dump_perplexity(const Arguments& arguments) {
       }
     });
     running.push_back(std::exp(total / static_cast<double>(scored)));
+    if (running.size() == arguments.chunks) break;
   }
   if (running.empty()) throw std::runtime_error("the text is shorter than a chunk");
   OutputFile out(arguments.plain[3]);
@@ -282,6 +284,8 @@ int run(int argc, char** argv) {
       arguments.backend = argv[++i];
     } else if (argument == "--batch" && i + 1 < argc) {
       arguments.batch = static_cast<uint32_t>(std::stoul(argv[++i]));
+    } else if (argument == "--chunks" && i + 1 < argc) {
+      arguments.chunks = static_cast<uint32_t>(std::stoul(argv[++i]));
     } else {
       arguments.plain.emplace_back(argument);
     }
@@ -289,6 +293,7 @@ int run(int argc, char** argv) {
   for (const Section& section : kSections) {
     if (argc < 2 || std::string_view(section.name) != argv[1] || arguments.plain.size() != section.n_arguments)
       continue;
+    if (arguments.backend == "vulkan") keep_vulkan_drivers_loaded();
     section.run(arguments);
     return 0;
   }

@@ -27,6 +27,7 @@ struct FakeExecutor final : Executor {
   uint32_t fail_run_at = UINT32_MAX;   // the run of this number fails
   Code failure = Code::backend_failed;
   bool fails_begin = false;
+  bool looks_at_cancel = true;
   bool refuses_truncate = false;   // like a ring that no longer holds the window
   std::atomic<uint32_t>* cancel_during_run = nullptr;
   size_t cancel_at = 0;   // from the run of this number on
@@ -37,7 +38,7 @@ struct FakeExecutor final : Executor {
   Status run(const Batch& batch, CancelFlag cancel) override {
     if (runs.size() == fail_run_at) return Status::error(failure, "run {} was told to fail", runs.size());
     if (cancel_during_run != nullptr && runs.size() >= cancel_at) cancel_during_run->store(1);
-    if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
+    if (looks_at_cancel && cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     runs.push_back({batch.first_position, static_cast<uint32_t>(batch.tokens.size()), batch.output_rows.size()});
     if (logits.exists() && values.data(logits) != nullptr)
       for (size_t i = 0; i < batch.output_rows.size(); ++i) {
@@ -71,13 +72,21 @@ struct FakeExecutor final : Executor {
   }
 };
 
+struct FakeProgram final : Program {
+  int n_closed = 0;
+  void close() override { ++n_closed; }
+};
+
 struct FakeBackend final : Backend {
   explicit FakeBackend(const char* name, bool host = true) : name_(name), host_(host) {}
   std::set<Op> refused;
   FakeExecutor executor;
+  FakeProgram program;
+  bool has_program = false;   // else null, whatever is compiled
   bool fails_compile = false, fails_open = false;
   uint32_t n_compiled = 0, n_opened = 0;
   uint64_t program_bytes = 0, executor_bytes = 0;   // taken from the arenas
+  uint64_t more_than_measured = 0;                  // of both, in bytes
   Arithmetic rounds = {nullptr, 0};                 // NULL: its name, version 1
   uint32_t over_read = 0;
 
@@ -89,12 +98,12 @@ struct FakeBackend final : Backend {
   Result<Program*> compile(const PlanPart&, Arena& arena, Footprint*) override {
     if (!arena.measuring()) ++n_compiled;
     if (fails_compile && !arena.measuring()) return Status::error(Code::backend_failed, "told not to compile");
-    arena.take<std::byte>(program_bytes);
-    return static_cast<Program*>(nullptr);
+    arena.take<std::byte>(program_bytes + (arena.measuring() ? 0 : more_than_measured));
+    return arena.measuring() || !has_program ? static_cast<Program*>(nullptr) : &program;
   }
   Result<Executor*> open(const PlanPart& part, Program*, const SessionShape&, const ValueMemory& values, Arena& arena,
                          Footprint*) override {
-    arena.take<std::byte>(executor_bytes);
+    arena.take<std::byte>(executor_bytes + (arena.measuring() ? 0 : more_than_measured));
     if (arena.measuring()) return static_cast<Executor*>(nullptr);
     ++n_opened;
     if (fails_open) return Status::error(Code::backend_failed, "told not to open");

@@ -6,43 +6,12 @@
 #include <catch2/generators/catch_generators_range.hpp>
 
 #include "core/pipeline/snapshot.h"
-#include "tests/pipeline/fixture.h"
+#include "tests/pipeline/three_backends.h"
 
 using namespace mote;
 using namespace mote::test;
 
 namespace {
-
-SequenceOptions wanted(uint32_t context = 32, uint32_t max_batch = 4, bool slide = false) {
-  SequenceOptions options;
-  options.shape = {max_batch, 2, context, KvType::f32};
-  options.slide = slide;
-  options.keep = slide ? 2 : 0;
-  return options;
-}
-
-// Three backends that could each run all of it, and a sequence.
-struct Three {
-  FakeBackend first{"first"}, second{"second"}, third{"third"};
-  TestPlan test;
-  OpenedPlan opened;
-  Sequence* sequence = nullptr;
-  Status status;
-
-  explicit Three(SequenceOptions options = wanted(), uint64_t beyond_bytes = 0,
-                 const std::function<void(Three&)>& set_up = {})
-      : test([](PlanBuilder& b) { build_small(b); }), opened(test.plan, {&first, &second, &third}) {
-    if (set_up) set_up(*this);
-    const Result<Sequence*> created = opened.open(options, beyond_bytes);
-    status = created.status();
-    sequence = created.ok() ? created.value() : nullptr;
-  }
-
-  Status feed(const std::vector<int32_t>& tokens) { return sequence->feed(tokens, &done); }
-  std::vector<int32_t> history() const { return {sequence->history().begin(), sequence->history().end()}; }
-  const Backend* runs_on() const { return sequence->parts()[0].backend; }
-  size_t done = 0;
-};
 
 std::vector<std::pair<uint32_t, uint32_t>> positions_and_rows(const FakeBackend& backend) {
   std::vector<std::pair<uint32_t, uint32_t>> all;
@@ -169,6 +138,7 @@ TEST_CASE("Failures walk down the list, and the last one is a status", "[pipelin
   CHECK(last.message() == "run 4 was told to fail");
   CHECK(f.done == 0);
   CHECK(f.history() == counting(1, 15));
+  CHECK(f.opened.lines.size() == 2);   // nobody is left that could be named
   f.third.executor.fail_run_at = UINT32_MAX;
   REQUIRE(f.feed(counting(20, 8)).ok());   // as it was
   CHECK(f.third.executor.runs.back().first_position + f.third.executor.runs.back().rows == 22);

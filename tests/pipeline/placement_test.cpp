@@ -38,6 +38,11 @@ TEST_CASE("The first backend in the order that supports a step gets it, in whole
     next += part.part.count;
   }
   CHECK(next == test.plan.steps.size());
+  char names[96];
+  describe_backends(placed.value().parts, names, sizeof names);
+  CHECK(std::string(names) == "first, second");
+  describe_backends(placed.value().parts, names, 9);
+  CHECK(std::string(names) == "first, s");
 }
 
 TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
@@ -107,6 +112,13 @@ TEST_CASE("Only the steps between a state's first and last are asked about it", 
   for (const PlacedPart& part : placed.value().parts)
     for (const Step& step : part.part.steps()) appends += step.op == Op::append && part.backend == &first;
   CHECK(appends == 2);
+  // Of a state whose steps nobody has narrowed down, all that follow may be: they stay together.
+  first.refused = {};
+  for (StateInfo& state : test.states) state.last_step = UINT32_MAX;
+  Arena measuring;
+  const Result<Placement> together = place_steps(test.plan, order, measuring);
+  REQUIRE(together.ok());
+  CHECK(together.value().parts_count == 1);
 }
 
 TEST_CASE("A step that nobody runs is named", "[pipeline][placement]") {

@@ -241,16 +241,4 @@ TEST_CASE("a session whose pieces of attention cannot be counted in 32 bits is r
   CHECK(check_shape(part, shape).ok());
 }
 
-TEST_CASE("begin refuses what does not fit, with the limit", "[cpu][state]") {
-  const Case made = small_model(20, KvType::f16, 17);
-  RunOptions options;
-  options.cuts = {10, 10};
-  Rig rig(kBest, made, options);
-  CHECK(std::string(rig.executor().begin(0, 11).message()) == "a batch of 11 rows, the session was opened for 10");
-  CHECK(rig.executor().begin(15, 10).code() == Code::context_full);
-  CHECK(rig.executor().begin(5, 5).code() == Code::wrong_state);
-  rig.run_all();
-  CHECK(rig.output().size() == 20 * 40);
-}
-
 }   // namespace mote::test

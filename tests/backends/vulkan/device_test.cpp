@@ -161,14 +161,21 @@ TEST_CASE("A forked process is told that the device is not its own, and can clos
   REQUIRE(mote_session_open(model, &shape, {}, &session, nullptr) == MOTE_OK);
   const Tokens tokens = some_tokens(20, 300);
   feed(session, tokens);
+  const ModelQuotes quotes = quote_model(engine, bytes, shape);
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     alarm(30);   // a driver that is asked would wait for ever
+    // Quotes touch no device, so they hold here too.
+    mote_quote model_quote{}, session_quote{};
+    model_quote.struct_bytes = session_quote.struct_bytes = sizeof(mote_quote);
+    const bool quoted =
+        mote_model_quote(engine, &source, nullptr, &shape, &model_quote, &session_quote, nullptr) == MOTE_OK &&
+        model_quote.total_bytes == quotes.model.total_bytes && session_quote.total_bytes == quotes.session.total_bytes;
     const bool told = mote_step(session, nullptr) == MOTE_BACKEND_FAILED;
     const bool closed = mote_session_close(session, nullptr) == MOTE_OK &&
                         mote_model_close(model, nullptr) == MOTE_OK && mote_engine_close(engine, nullptr) == MOTE_OK;
-    _exit(told && closed ? 0 : 1);
+    _exit(quoted && told && closed ? 0 : 1);
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
