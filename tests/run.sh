@@ -41,7 +41,8 @@ build() {
     *) need_catch2 "${CXX:-c++}" "$sanitizer" ;;
   esac
   mkdir -p "$folder"
-  "$cmake" --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
+  "$cmake" --preset "$preset" -B "$folder" -DMOTE_WARNINGS_AS_ERRORS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
+    -DCMAKE_PREFIX_PATH="$catch2_prefix" "$@" \
     > "$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; die "$folder could not be configured"; }
   "$cmake" --build "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; die "$folder does not build"; }
 }

@@ -9,6 +9,7 @@ own: 100,000 are SEED, SEED + 1, ...
 import collections
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,7 @@ def outcomes_of(load_many, folder, names):
             outcomes[name] = (outcome, sentence)
         first = names.index(lines[-1 if len(lines) % 2 else -2]) + 1 if lines else len(names)
         if run.returncode != 0:
-            what = "hung" if run.returncode == -14 else f"ended the program with {run.returncode}"
+            what = "hung" if run.returncode in (-signal.SIGALRM, -signal.SIGPROF) else f"ended the program with {run.returncode}"
             tail = run.stderr.decode("utf-8", "replace")[-2000:]
             outcomes[names[first - 1]] = ("crash", f"{what}: {lines[-1] if lines else ''}\n{tail}")
         elif first < len(names):
