@@ -226,6 +226,25 @@ nlohmann::ordered_json process_memory() {
   return memory;
 }
 
+nlohmann::ordered_json memory_json(const Opened& opened, const CommonOptions& options,
+                                   const mote_session_options& session_options) {
+  mote_quote engine{}, model{}, session{};
+  engine.struct_bytes = model.struct_bytes = session.struct_bytes = sizeof(mote_quote);
+  const mote_engine_options engine_options = engine_options_of(options);
+  const mote_source source = source_of(options.model);
+  mote_error error{};
+  check(mote_engine_quote(&engine_options, &engine, &error), error);
+  check(mote_model_quote(opened.engine.get(), &source, nullptr, &session_options, &model, &session, &error), error);
+  nlohmann::ordered_json memory = {{"engine_bytes", engine.total_bytes},
+                                   {"model_bytes", model.total_bytes},
+                                   {"session_bytes", session.total_bytes},
+                                   {"file_bytes", model.file_bytes},
+                                   {"stack_bytes", engine.stack_bytes},
+                                   {"device_bytes", engine.device_bytes + model.device_bytes + session.device_bytes}};
+  memory.update(process_memory());
+  return memory;
+}
+
 std::string json_text(const nlohmann::ordered_json& json, int indent, bool ascii) {
   return json.dump(indent, ' ', ascii, nlohmann::ordered_json::error_handler_t::replace);
 }

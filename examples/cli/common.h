@@ -95,6 +95,10 @@ nlohmann::ordered_json quote_json(const mote_quote& quote);
 // Memory of this process as Linux counts it; null where it cannot be read.
 nlohmann::ordered_json process_memory();
 
+// What was quoted for all three, and what the process takes.
+nlohmann::ordered_json memory_json(const Opened& opened, const CommonOptions& options,
+                                   const mote_session_options& session_options);
+
 // JSON text; bytes that are not UTF-8 become U+FFFD, numbers that are not finite become null. `ascii`: everything else
 // is
 // \u1234, so that text out of a file cannot steer a terminal.
