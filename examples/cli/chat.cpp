@@ -184,7 +184,7 @@ void Chat::tell_stats() const {
   write_note("conversation: " + counted((messages_.size() - first_turn(messages_)) / 2, "question"));
   write_note("context: " + std::to_string(used) + " of " + std::to_string(context_) + " positions used, " +
              std::to_string(context_ - used) + " left");
-  const nlohmann::ordered_json memory = memory_json(opened_, options_.common, session_options_);
+  const nlohmann::ordered_json memory = quoted_memory_json(opened_, options_.common, session_options_);
   const auto part = [&](const char* key) {
     return memory[key].is_null() ? std::string("unknown") : human_bytes(memory[key].get<uint64_t>());
   };

@@ -22,7 +22,10 @@ struct Command {
 constexpr Command kCommands[] = {
     {"/help", nullptr, "this list", help},
     {"/reset", nullptr, "forget all questions and answers, but not the words of the system",
-     [](Chat& chat, const std::string&) { chat.reset(); }},
+     [](Chat& chat, const std::string&) {
+       chat.reset();
+       write_note("what was said is forgotten");
+     }},
     {"/save", "FILE", "write this chat to a file", [](Chat& chat, const std::string& path) { chat.save(path); }},
     {"/load", "FILE", "go on with the chat of such a file instead",
      [](Chat& chat, const std::string& path) { chat.load(path); }},

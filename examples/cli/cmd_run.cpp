@@ -132,7 +132,7 @@ void answer_one(const RunOptions& options) {
                                      {"finish_reason", answer.finish_reason},
                                      {"seed", nullptr},
                                      {"timings", timings},
-                                     {"memory", memory_json(opened, options.common, session_options)},
+                                     {"memory", quoted_memory_json(opened, options.common, session_options)},
                                      {"backends", backends_json(session.get())},
                                      {"fallbacks", mote_dev_session_fallbacks(session.get())}};
     if (!chain.greedy) result["seed"] = chain.seed;
