@@ -6,9 +6,8 @@ import stat
 import struct
 import termios
 import time
-import unittest
 
-from program import MODEL, SANITIZED, mote
+from program import MODEL, mote, strict_json
 from signals_test import until
 from terminal_test import ENDLESS, TerminalCase
 
@@ -45,7 +44,7 @@ class Editor(TerminalCase):
     def test_a_pasted_text_is_one_question(self):
         screen = self.chat(*SHOWN)
         for pasted, question in ((b"one\rtwo\rthree", b"one\ntwo\nthree"), (b"one\n\r\ntwo\r\n", b"one\n\ntwo\n"),
-                                 (b"/reset\rx", b"/reset\nx"), ("é東".encode() * 70, "é東".encode() * 70)):
+                                 (b"/reset x\ry", b"/reset x\ny"), ("é東".encode() * 70, "é東".encode() * 70)):
             self.assertTrue(asked(self.ask(screen, PASTE + pasted + PASTE_END + b"\r"), question), screen.seen[-500:])
         self.assertTrue(asked(self.ask(screen, b"<" + PASTE + b"a\rb" + PASTE_END + b">\r"), b"<a\nb>"), screen.seen[-500:])
         self.assertTrue(asked(self.ask(screen, UP + UP + b"!\r"), "é\t東!".encode()), screen.seen[-500:])
@@ -208,7 +207,7 @@ class Commands(TerminalCase):
         screen.interrupt()
         self.assertEqual(screen.exit_code(), 130)
 
-    def answers(self, *lines, options=(), before=()):
+    def answers(self, *lines, options=()):
         """What a chat that was seeded and samples says to these lines."""
         output = os.path.join(self.folder, "answers")
         screen = self.chat("-n", "12", "--seed", "7", "--temp", "1.5", "-c", "500", *options, output=output)
@@ -344,6 +343,13 @@ class Commands(TerminalCase):
         self.asks(screen, b"first")
         seen = self.asks(screen, b"/stats")
         self.assertIn(b"last answer: 200 tokens", seen)
+        # The words of the system are the first tokens still.
+        system = strict_json(mote("tokenize", "-m", MODEL, "--parse-special", "--json",
+                                  stdin=b"<|im_start|>system\nBe brief.<|im_end|>\n")[0])["ids"]
+        path = os.path.join(self.folder, "slid")
+        self.asks(screen, b"/save " + path.encode())
+        with open(path, "rb") as file:
+            self.assertIn(struct.pack(f"<{len(system)}i", *system), file.read())
         seen = self.asks(screen, b"second")
         self.assertIn(b"forgotten", seen)
         self.assertNotIn(b"was not asked", seen)
