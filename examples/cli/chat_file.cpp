@@ -81,6 +81,7 @@ class InputFile {
 
 // A file of ours of any version, or an empty one, may be replaced.
 void check_replaceable(const std::string& path) {
+  if (path == "-") refuse(path, "is no regular file");   // but standard output to OutputFile
   struct stat there{};
   if (stat(path.c_str(), &there) != 0) return;   // not there, or OutputFile says why not
   InputFile file(path);

@@ -207,10 +207,10 @@ class Commands(TerminalCase):
         screen.interrupt()
         self.assertEqual(screen.exit_code(), 130)
 
-    def answers(self, *lines, options=()):
+    def answers(self, *lines, options=(), seed="7", context="500"):
         """What a chat that was seeded and samples says to these lines."""
         output = os.path.join(self.folder, "answers")
-        screen = self.chat("-n", "12", "--seed", "7", "--temp", "1.5", "-c", "500", *options, output=output)
+        screen = self.chat("-n", "12", "--seed", seed, "--temp", "1.5", "-c", context, *options, output=output)
         for line in lines:
             self.asks(screen, line)
         screen.send(b"\x04")
@@ -228,13 +228,13 @@ class Commands(TerminalCase):
         self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
         self.assertTrue(whole.startswith(begun))
         # In another process, with another seed and other words of the system, whatever was said there before.
-        options = ("--seed", "1", "--system", "T", "-c", "400", "--show-prompt")
-        rest, seen = self.answers(b"/load " + path, b"third", options=options)
+        others = {"seed": "1", "context": "400", "options": ("--system", "T", "--show-prompt")}
+        rest, seen = self.answers(b"/load " + path, b"third", **others)
         self.assertIn(b"loaded, 2 questions", seen)
         self.assertIn(b"system\r\nS<|im_end|>", seen)
         self.assertNotIn(b"system\r\nT<|im_end|>", seen)
         self.assertEqual(begun + rest, whole)
-        self.assertTrue(self.answers(b"other", b"/load " + path, b"third", options=options)[0].endswith(rest))
+        self.assertTrue(self.answers(b"other", b"/load " + path, b"third", **others)[0].endswith(rest))
 
     def test_a_chat_that_is_reset_begins_anew(self):
         once, _ = self.answers(b"first", b"second")
@@ -274,7 +274,7 @@ class Commands(TerminalCase):
         self.assertGreater(sizes[1], sizes[0])
         self.assertEqual(stat.S_IMODE(os.stat(own).st_mode), 0o640)
         for path, why in ((folder, b"is no regular file"), (fifo, b"is no regular file"), (b"/dev/null", b"is no regular file"),
-                          (folder + b"/no/such", b"cannot be created"), (b"-", b"wants")):
+                          (folder + b"/no/such", b"cannot be created"), (b"-", b"is no regular file")):
             self.assertIn(why, self.asks(screen, b"/save " + path))
         self.assertEqual(sorted(os.listdir(folder)), [b"fifo", b"foreign", b"own"])
 
