@@ -160,7 +160,7 @@ void check_parts(const File& file) {
   if (opened.value().file_bytes() != first.size() + second.size()) wrong("the parts have other bytes");
   const gguf::Part twice[] = {other, other};
   if (file.n_tensors() > 1 && opened.value().join(twice).ok()) wrong("more tensors than there should be");
-  for (const gguf::PartNumber number : {gguf::PartNumber{0, 1}, {0, 2}, {1, 3}})
+  for (const gguf::PartNumber number : {gguf::PartNumber{0, 1}, gguf::PartNumber{0, 2}, gguf::PartNumber{1, 3}})
     if (File::read_part(second, second.size(), gguf::Formats::built_in, number).ok())
       wrong("a part is taken for another");
 }
@@ -194,7 +194,7 @@ void run(Input input) {
 }   // namespace mote::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  const mote::fuzz::WorkBound bound(bytes, 100, 20000);
+  const mote::fuzz::WorkBound bound(bytes, 250, 50000);   // it is written and read twice, whole and in parts
   mote::fuzz::run({data, bytes});
   return 0;
 }
