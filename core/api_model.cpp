@@ -9,85 +9,6 @@
 namespace mote {
 namespace {
 
-// ------------------------------------------------------------------------------------------------ the bytes
-
-// Where a model's bytes are while a call lasts; `release` lets go of what was not handed on.
-struct OpenedSource {
-  mote_source given{};
-  std::span<const uint8_t> bytes;
-  FileMap map;
-  FileRange file;
-  bool is_file = false;
-  bool copies = false;          // `bytes` are then those that read_head has read, or none
-  uint64_t size_bytes = 0;      // of the model
-  void* head_pages = nullptr;   // where read_head put them
-  uint64_t head_room_bytes = 0;
-
-  void release_head() {
-    free_pages(head_pages, head_room_bytes);
-    head_pages = nullptr;
-  }
-  void release() {
-    release_head();
-    unmap_file(&map);
-    if (is_file) close_file(&file);
-    is_file = false;
-  }
-};
-
-Status check_source(const mote_source& source) {
-  const int kinds = (source.data != nullptr) + (source.path != nullptr) + (source.use_descriptor != 0);
-  if (kinds != 1)
-    return Status::error(Code::invalid_argument,
-                         "mote_source must give exactly one of data, path and use_descriptor; it gives {}", kinds);
-  if (source.use_descriptor != 0 && source.use_descriptor != 1)
-    return Status::error(Code::invalid_argument, "mote_source.use_descriptor is {}; it must be 0 or 1",
-                         source.use_descriptor);
-  if (source.use_descriptor == 0 && (source.offset_bytes != 0 || source.length_bytes != 0))
-    return Status::error(Code::invalid_argument,
-                         "mote_source gives offset_bytes {} and length_bytes {}, which are a descriptor's",
-                         source.offset_bytes, source.length_bytes);
-  if (source.load != MOTE_LOAD_MAP && source.load != MOTE_LOAD_COPY)
-    return Status::error(Code::invalid_argument, "mote_source.load is {}; it must be MOTE_LOAD_MAP or MOTE_LOAD_COPY",
-                         source.load);
-  return {};
-}
-
-Status file_error(const mote_source& source, const PlatformError& error) {
-  if (source.path != nullptr)
-    return Status::error(Code::io, "file {}: {} (error {})", source.path, error.what, error.code);
-  return Status::error(Code::io, "file descriptor {}: {} (error {})", source.descriptor, error.what, error.code);
-}
-
-Status open_source(const mote_source* given, OpenedSource* opened) {
-  if (given == nullptr) return Status::error(Code::invalid_argument, "source is NULL");
-  mote_source source;
-  MOTE_RETURN_IF_ERROR(read_options(given, "mote_source", &source));
-  MOTE_RETURN_IF_ERROR(check_source(source));
-  opened->given = source;
-  if (source.data != nullptr) {
-    if (source.data_bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(source.data))
-      return Status::error(Code::invalid_argument, "mote_source.data_bytes is {}, more than this machine addresses",
-                           source.data_bytes);
-    opened->bytes = {static_cast<const uint8_t*>(source.data), static_cast<size_t>(source.data_bytes)};
-    opened->size_bytes = opened->bytes.size();
-    return {};
-  }
-  const uint64_t length = source.length_bytes == 0 ? kToEndOfFile : source.length_bytes;
-  PlatformError error = source.path != nullptr
-                            ? open_file(source.path, &opened->file)
-                            : open_descriptor(source.descriptor, source.offset_bytes, length, &opened->file);
-  if (!error.ok()) return file_error(source, error);
-  opened->is_file = true;
-  opened->copies = source.load == MOTE_LOAD_COPY;
-  opened->size_bytes = opened->file.size_bytes;
-  if (opened->copies) return {};
-  error = map_file(opened->file, &opened->map);
-  if (!error.ok()) return file_error(source, error);
-  opened->bytes = {static_cast<const uint8_t*>(opened->map.data), static_cast<size_t>(opened->map.size_bytes)};
-  return {};
-}
-
 // ------------------------------------------------------------------------------------------------ quote and open
 
 // Without a plan, nobody reads the weights.
@@ -95,38 +16,7 @@ gguf::Formats formats_of(const mote_model_options& options) {
   return options.vocabulary_only != 0 ? gguf::Formats::any : gguf::Formats::built_in;
 }
 
-// In a call of its own: a File has 6 KiB of stack.
-[[gnu::noinline]] Status check_head(const OpenedSource& source, gguf::Formats formats) {
-  return gguf::File::open(source.bytes, source.size_bytes, formats).status();
-}
-
-// Of a file that is to be copied, everything before the tensor data, into memory of the platform: nothing of such a
-// file is mapped. How long that is, its own bytes say: it is read in pieces, each four times the one before, until one
-// can be walked to its end. What is no model at all is seen in the first piece.
-Status read_head(OpenedSource* source, gguf::Formats formats) {
-  constexpr uint64_t kFirstBytes = uint64_t{1} << 18, kMostBytes = 2 * gguf::File::kMaxMetadataBytes;
-  if (!source->copies) return {};
-  for (uint64_t bytes = kFirstBytes;; bytes *= 4) {
-    const bool is_last = bytes >= source->size_bytes || bytes >= kMostBytes;
-    if (bytes > source->size_bytes) bytes = source->size_bytes;
-    source->release_head();
-    source->bytes = {};
-    source->head_room_bytes = bytes;
-    source->head_pages = allocate_pages(bytes);
-    if (source->head_pages == nullptr && bytes != 0)
-      return Status::error(Code::out_of_memory,
-                           "reading the model's header needs {} bytes of memory, which the platform does not give",
-                           bytes);
-    const PlatformError error = read_file(source->file, 0, source->head_pages, bytes);
-    if (!error.ok()) return file_error(source->given, error);
-    source->bytes = {static_cast<const uint8_t*>(source->head_pages), static_cast<size_t>(bytes)};
-    const Status status = check_head(*source, formats);
-    const bool is_gguf = bytes >= 4 && __builtin_memcmp(source->head_pages, "GGUF", 4) == 0;
-    if (status.ok() || is_last || !is_gguf || status.code() == Code::unsupported) return status;
-  }
-}
-
-void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const OpenedSource& source, mote_quote* quote) {
+void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const ModelSource& source, mote_quote* quote) {
   quote->total_bytes = total_bytes;
   quote->tables_bytes = bytes.tables_bytes;
   quote->tokenizer_bytes = bytes.tokenizer_bytes;
@@ -135,7 +25,7 @@ void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const Opene
   quote->packed_bytes = bytes.copied_bytes + (total_bytes - bytes.compiled_from_bytes);
   quote->device_bytes = bytes.footprint.device_bytes;
   quote->library_bytes = bytes.footprint.library_bytes;
-  quote->file_bytes = source.copies ? 0 : source.size_bytes;
+  quote->file_bytes = source.mapped_bytes();
 }
 
 // What a quote needs memory for that opening puts into the model: an index of the tensors and a plan. A plan has at
@@ -160,18 +50,16 @@ struct QuoteWanted {
   bool fallbacks = true;
 };
 
-Status quote_model(mote_engine* engine, OpenedSource& source, const mote_model_options& options,
+Status quote_model(mote_engine* engine, ModelSource& source, const mote_model_options& options,
                    const QuoteWanted& wanted) {
-  MOTE_RETURN_IF_ERROR(read_head(&source, formats_of(options)));
-  // 6 KiB: looked at where it lies
-  const Result<gguf::File> opened = gguf::File::open(source.bytes, source.size_bytes, formats_of(options));
-  if (!opened.ok()) return opened.status();
-  const gguf::File& file = opened.value();
+  MOTE_RETURN_IF_ERROR(source.read_heads(formats_of(options)));
+  gguf::File file;   // 6 KiB
+  MOTE_RETURN_IF_ERROR(source.open_file(formats_of(options), source.own_parts(), &file));
   MOTE_ASSIGN_OR_RETURN(const Memory memory,
                         obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
   Arena arena, scratch(memory.data, memory.bytes);
   ModelOpening opening(*engine, file, options.vocabulary_only != 0, wanted.excluded, arena, &scratch);
-  Status status = opening.run(source.copies ? source.size_bytes : 0);
+  Status status = opening.run(source);
   mote_quote filled{};
   if (status.ok()) {
     fill_model_quote(opening.bytes(), arena.used_bytes(), source, &filled);
@@ -185,30 +73,25 @@ Status quote_model(mote_engine* engine, OpenedSource& source, const mote_model_o
 
 // Opens in `memory`; what was opened on the way is given back when it fails. *failed: the backend that did not compile
 // the model, or null.
-Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_options& options, BackendSet excluded,
+Status open_in(mote_engine* engine, ModelSource& source, const mote_model_options& options, BackendSet excluded,
                const Memory& memory, mote_model** opened, const Backend** failed) {
   Arena arena(memory.data, memory.bytes);
   mote_model* model = arena.create<mote_model>();
   if (model == nullptr) return arena.status("the model");
-  std::span<const uint8_t> bytes = source.bytes;
-  if (source.copies) {
-    source.release_head();
-    const std::span<uint8_t> copy = arena.take<uint8_t>(source.size_bytes);
-    MOTE_RETURN_IF_ERROR(arena.status("the model"));
-    const PlatformError error = read_file(source.file, 0, copy.data(), copy.size());
-    if (!error.ok()) return file_error(source.given, error);
-    bytes = copy;
-  }
-  MOTE_ASSIGN_OR_RETURN(model->file, gguf::File::open(bytes, formats_of(options)));
+  const ModelFiles files = take_files(arena, source);
+  MOTE_RETURN_IF_ERROR(arena.status("the model"));
+  MOTE_RETURN_IF_ERROR(source.copy(files.copy));
+  MOTE_RETURN_IF_ERROR(source.open_file(formats_of(options), files.parts, &model->file));
   ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, excluded, arena, nullptr);
   const Status status = opening.run_into(model);
   *failed = opening.failed_backend();
   MOTE_RETURN_IF_ERROR(status);
   model->engine = engine;
   model->memory = memory;
-  if (!source.copies) {
-    model->map = source.map;
-    source.map = FileMap{};
+  model->maps = files.maps;
+  for (size_t i = 0; i < source.count(); ++i) {   // those of copies are empty
+    model->maps[i] = source.part(i).map;
+    source.part(i).map = FileMap{};
   }
   *opened = model;
   return {};
@@ -216,7 +99,7 @@ Status open_in(mote_engine* engine, OpenedSource& source, const mote_model_optio
 
 // One attempt, without the backends that are excluded. The platform is asked for exactly the quote. With memory handed
 // over, a quote is made only after a failure: it tells what is needed now.
-Status open_without(BackendSet excluded, mote_engine* engine, OpenedSource& source, const mote_model_options& options,
+Status open_without(BackendSet excluded, mote_engine* engine, ModelSource& source, const mote_model_options& options,
                     const mote_memory& given_memory, mote_model** model, const Backend** failed) {
   uint64_t bytes = given_memory.bytes;
   *failed = nullptr;
@@ -235,7 +118,7 @@ Status open_without(BackendSet excluded, mote_engine* engine, OpenedSource& sour
 }
 
 // A backend that fails to compile the model is left out, as long as others take its steps.
-Status open_on_backends(mote_engine* engine, OpenedSource& source, const mote_model_options& options,
+Status open_on_backends(mote_engine* engine, ModelSource& source, const mote_model_options& options,
                         const mote_memory& given_memory, mote_model** model) {
   const Backend* failed = nullptr;
   BackendSet excluded = 0;
@@ -261,8 +144,8 @@ Status open_model(mote_engine* engine, const mote_source* given, const mote_mode
   if (engine == nullptr) return Status::error(Code::invalid_argument, "engine is NULL");
   mote_model_options options;
   MOTE_RETURN_IF_ERROR(read_options(given_options, "mote_model_options", &options));
-  OpenedSource source;
-  Status status = open_source(given, &source);
+  ModelSource source;
+  Status status = source.open(given);
   if (status.ok()) status = open_on_backends(engine, source, options, given_memory, model);
   source.release();
   if (status.ok()) engine->n_models.fetch_add(1);
@@ -272,9 +155,8 @@ Status open_model(mote_engine* engine, const mote_source* given, const mote_mode
 void close_model(mote_model* model) {
   model->plans.close();
   model->engine->n_models.fetch_sub(1);
-  FileMap map = model->map;
   const Memory memory = model->memory;
-  unmap_file(&map);
+  for (FileMap& map : model->maps) unmap_file(&map);
   release_memory(memory);
 }
 
@@ -317,8 +199,8 @@ mote_status mote_model_quote(mote_engine* engine, const mote_source* source, con
   mote_model_options read;
   Status status = read_options(options, "mote_model_options", &read);
   if (!status.ok()) return report(status, error);
-  OpenedSource opened;
-  status = open_source(source, &opened);
+  ModelSource opened;
+  status = opened.open(source);
   if (status.ok()) status = quote_model(engine, opened, read, {session_options, model_quote, session_quote, 0, true});
   opened.release();
   return report(status, error);
@@ -328,13 +210,13 @@ mote_status mote_model_scratch_bytes(const mote_source* source, uint64_t* scratc
   using namespace mote;
   if (scratch_bytes == nullptr) return report(Status::error(Code::invalid_argument, "scratch_bytes is NULL"), error);
   *scratch_bytes = 0;
-  OpenedSource opened;
-  Status status = open_source(source, &opened);
-  if (status.ok()) status = read_head(&opened, gguf::Formats::any);
+  ModelSource opened;
+  Status status = opened.open(source);
+  if (status.ok()) status = opened.read_heads(gguf::Formats::any);
   if (status.ok()) {
-    const Result<gguf::File> file = gguf::File::open(opened.bytes, opened.size_bytes, gguf::Formats::any);
-    status = file.status();
-    if (status.ok()) *scratch_bytes = scratch_bytes_for(file.value());
+    gguf::File file;
+    status = opened.open_file(gguf::Formats::any, opened.own_parts(), &file);
+    if (status.ok()) *scratch_bytes = scratch_bytes_for(file);
   }
   opened.release();
   return report(status, error);

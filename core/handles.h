@@ -84,7 +84,7 @@ struct mote_engine {
 struct mote_model {
   mote::Memory memory;
   mote_engine* engine = nullptr;
-  mote::FileMap map;   // of a mapped file
+  std::span<mote::FileMap> maps;   // of its files; empty ones of those that are not mapped
   mote::gguf::File file;
   mote::gguf::TensorIndex index;
   mote::Config config{};   // n_layers is 0 in a vocabulary-only model

@@ -18,11 +18,19 @@ uint64_t longest_piece_bytes(const gguf::File& file) {
 
 }   // namespace
 
-Status ModelOpening::run(uint64_t copied_bytes) {
+ModelFiles take_files(Arena& arena, const ModelSource& source) {
+  ModelFiles files;
+  files.maps = arena.take<FileMap>(source.count());
+  files.parts = arena.take<gguf::Part>(source.count() - 1);
+  files.copy = arena.take<uint8_t>(source.copied_bytes());
+  return files;
+}
+
+Status ModelOpening::run(const ModelSource& source) {
   arena_.create<mote_model>();
-  bytes_.tables_bytes = arena_.used_bytes();
-  if (copied_bytes != 0) arena_.take<uint8_t>(copied_bytes);
-  bytes_.copied_bytes = arena_.used_bytes() - bytes_.tables_bytes;
+  take_files(arena_, source);
+  bytes_.copied_bytes = round_up(source.copied_bytes(), kArenaAlignment);
+  bytes_.tables_bytes = arena_.used_bytes() - bytes_.copied_bytes;
   return layout(nullptr);
 }
 

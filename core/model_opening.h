@@ -2,6 +2,7 @@
 // same calls add up a quote; what later ones must be able to read (index, plan) then lies in `scratch`.
 #pragma once
 #include "core/handles.h"
+#include "core/model_source.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace mote {
@@ -12,6 +13,14 @@ struct ModelBytes {
   uint64_t compiled_from_bytes = 0;
   Footprint footprint;
 };
+
+// What lies in the model's memory of its files, right behind its handle.
+struct ModelFiles {
+  std::span<uint8_t> copy;       // of those that are copied
+  std::span<FileMap> maps;       // [parts of the model]
+  std::span<gguf::Part> parts;   // all but the first
+};
+ModelFiles take_files(Arena& arena, const ModelSource& source);
 
 class ModelOpening {
  public:
@@ -24,8 +33,8 @@ class ModelOpening {
         arena_(arena),
         scratch_(scratch) {}
 
-  // Measures. `copied_bytes`: what load = copy puts into the model's memory first.
-  Status run(uint64_t copied_bytes);
+  // Measures.
+  Status run(const ModelSource& source);
   // Fills a model whose handle (and copy of the file) `arena` holds already.
   Status run_into(mote_model* model);
 

@@ -165,7 +165,9 @@ typedef enum mote_load {
                         the length of the call */
 } mote_load;
 
-/* Where the GGUF bytes are: exactly one of data, path and use_descriptor. */
+/* Where the GGUF bytes are: exactly one of data, path and use_descriptor. A split model is a chain of its parts: the
+ * source of the first one, whose next is the second, and so on; at most 1024. All that is said of bytes and files holds
+ * for each, and offsets in the model are those in its parts laid end to end. */
 typedef struct mote_source {
   size_t struct_bytes;
   const void* data; /* bytes in memory at any address; must stay unchanged until the model is closed */
@@ -173,9 +175,10 @@ typedef struct mote_source {
   const char* path;       /* a whole file: offset_bytes and length_bytes are 0 */
   int32_t use_descriptor; /* 0, or 1: an open file descriptor, not taken over; may be closed after the call */
   int32_t descriptor;
-  uint64_t offset_bytes; /* descriptor: where the model starts in the file */
-  uint64_t length_bytes; /* descriptor: 0: up to the end of the file */
-  int32_t load;          /* a mote_load, for path and descriptor */
+  uint64_t offset_bytes;          /* descriptor: where the model starts in the file */
+  uint64_t length_bytes;          /* descriptor: 0: up to the end of the file */
+  int32_t load;                   /* a mote_load, for path and descriptor */
+  const struct mote_source* next; /* the next part; NULL: none */
 } mote_source;
 
 typedef struct mote_model_options {

@@ -25,6 +25,7 @@ program   cmake                 have cmake
 program   ninja-build           have ninja
 program   libcli11-dev          have_header CLI/CLI.hpp
 program   nlohmann-json3-dev    have_header nlohmann/json.hpp
+editing   libedit-dev           have_header histedit.h
 model     python3               have python3
 model     ca-certificates       test -e /etc/ssl/certs/ca-certificates.crt
 model     python3-pip           have_pip

@@ -165,28 +165,30 @@ std::string_view type_name(Type type) {
   return number < kTypes ? kNames[number] : "unknown";
 }
 
-Result<File> File::open(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats) {
+Result<File> File::open(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats, PartNumber part) {
   Result<File> file{Status()};   // filled where the caller wants it: each copy would be 6 KiB more on the stack
-  file.set_status(file.value().read(bytes, file_bytes, formats));
+  file.set_status(file.value().read(bytes, file_bytes, formats, part));
   return file;
 }
 
-Status File::read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats) {
-  begin_ = bytes.data();
-  n_bytes_ = bytes.size();
-  file_bytes_ = std::max<uint64_t>(file_bytes, n_bytes_);
+Status File::read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats, PartNumber part) {
+  first_.begin = bytes.data();
+  first_.n_bytes = bytes.size();
+  first_.file_bytes = file_bytes_ = std::max<uint64_t>(file_bytes, bytes.size());
   HeaderReader reader(bytes);
   Status status = read_counts(reader);
   if (status.ok()) status = read_entries(reader);
   if (status.ok()) status = sort_keys();
-  if (status.ok()) status = read_conventions();
+  if (status.ok()) status = read_alignment();
+  if (status.ok()) status = read_split(part);
   if (status.ok()) status = read_tensors(reader, formats);
   return status;
 }
 
 Status File::read_counts(HeaderReader& reader) {
   uint32_t magic = 0;
-  if (!reader.take(&magic) || magic != 0x46554747u) return not_gguf({begin_, static_cast<size_t>(n_bytes_)});
+  if (!reader.take(&magic) || magic != 0x46554747u)
+    return not_gguf({first_.begin, static_cast<size_t>(first_.n_bytes)});
   if (!reader.take(&version_)) return cut_short(reader, "the version");
   if ((version_ & 0x00ffffffu) == 0 && version_ >= 1u << 24 && version_ < 10u << 24) {   // bytes the other way round
     return Status::error(Code::unsupported,
@@ -236,7 +238,7 @@ Status File::read_entries(HeaderReader& reader) {
                            key, reader.offset());
     }
   }
-  tensor_table_ = reader.at();
+  first_.tensor_table = reader.at();
   return {};
 }
 
@@ -251,20 +253,11 @@ Status File::sort_keys() {
   return {};
 }
 
-// The entries that say how to read the rest.
-Status File::read_conventions() {
+Status File::read_alignment() {
   MOTE_ASSIGN_OR_RETURN(alignment_, get_unsigned("general.alignment", kMinAlignment, kMaxAlignment, kDefaultAlignment));
   if ((alignment_ & (alignment_ - 1)) != 0) {
     return Status::error(Code::bad_model, "general.alignment is {}, a power of two from {} to {} is allowed",
                          alignment_, kMinAlignment, kMaxAlignment);
-  }
-  MOTE_ASSIGN_OR_RETURN(const uint64_t parts, get_unsigned("split.count", 0, UINT32_MAX, 1));
-  if (parts > 1) {
-    MOTE_ASSIGN_OR_RETURN(const uint64_t part, get_unsigned("split.no", 0, UINT32_MAX, 0));
-    return Status::error(
-        Code::unsupported,
-        "the file is part {} of {} of a split model (split.no, split.count); join the parts into one file", part + 1,
-        parts);
   }
   return {};
 }
@@ -279,11 +272,12 @@ Status File::read_tensors(HeaderReader& reader, Formats formats) {
     MOTE_RETURN_IF_ERROR(check_row(row, alignment_, formats, &end));
     if (end > furthest) furthest = end, furthest_name = row.name;
   }
-  data_offset_ = reader.offset();
+  first_.n_tensors = n_tensors_;
+  first_.data_offset = reader.offset();
   if (n_tensors_ == 0) return {};
-  data_offset_ = round_up(data_offset_, alignment_);
+  first_.data_offset = round_up(first_.data_offset, alignment_);
   uint64_t end = 0;
-  if (!checked_add(data_offset_, furthest, &end)) {
+  if (!checked_add(first_.data_offset, furthest, &end)) {
     return Status::error(Code::bad_model, "tensor {} ends beyond byte 2^64", furthest_name);
   }
   if (end > file_bytes_) {
@@ -293,12 +287,12 @@ Status File::read_tensors(HeaderReader& reader, Formats formats) {
 }
 
 std::string_view File::key(uint64_t index) const {
-  const uint8_t* at = begin_ + entry_offset_[index];
+  const uint8_t* at = first_.begin + entry_offset_[index];
   return text_at(&at);
 }
 
 Entry File::entry(uint64_t index) const {
-  const uint8_t* at = begin_ + entry_offset_[index];
+  const uint8_t* at = first_.begin + entry_offset_[index];
   Entry entry;
   entry.key = text_at(&at);
   entry.type = entry.element_type = static_cast<Type>(load_le<uint32_t>(at));
@@ -309,7 +303,7 @@ Entry File::entry(uint64_t index) const {
     entry.count = load_le<uint64_t>(at + 4);
     at += 12;
   }
-  const uint8_t* end = index + 1 < n_entries_ ? begin_ + entry_offset_[index + 1] : tensor_table_;
+  const uint8_t* end = index + 1 < n_entries_ ? first_.begin + entry_offset_[index + 1] : first_.tensor_table;
   entry.value = at;
   entry.value_bytes = static_cast<uint64_t>(end - at);
   return entry;
@@ -325,7 +319,14 @@ bool File::find(std::string_view wanted, Entry* entry) const {
 }
 
 bool File::TensorCursor::next(Tensor* tensor) {
-  if (left_ == 0) return false;
+  while (left_ == 0) {
+    if (others_.empty()) return false;
+    part_offset_ += part_->file_bytes;
+    part_ = &others_[0];
+    others_ = others_.subspan(1);
+    at_ = part_->tensor_table;
+    left_ = part_->n_tensors;
+  }
   --left_;
   tensor->name = text_at(&at_);
   tensor->n_dimensions = load_le<uint32_t>(at_);
@@ -342,11 +343,12 @@ bool File::TensorCursor::next(Tensor* tensor) {
   const FormatInfo* known = find_format(tensor->format_number);
   tensor->format = known == nullptr ? Format::f32 : static_cast<Format>(known - format_table().data());
   tensor->bytes = known == nullptr ? 0 : row_bytes(tensor->format, values);
-  tensor->offset_bytes = file_->data_offset_ + load_le<uint64_t>(at_ + 4);
+  const uint64_t offset = part_->data_offset + load_le<uint64_t>(at_ + 4);
+  tensor->offset_bytes = part_offset_ + offset;
   at_ += 12;
   // Where only the head of the file is at hand there is nothing to point at.
-  const bool here = tensor->bytes <= file_->n_bytes_ && tensor->offset_bytes <= file_->n_bytes_ - tensor->bytes;
-  tensor->data = here ? file_->begin_ + static_cast<size_t>(tensor->offset_bytes) : nullptr;
+  const bool here = tensor->bytes <= part_->n_bytes && offset <= part_->n_bytes - tensor->bytes;
+  tensor->data = here ? part_->begin + static_cast<size_t>(offset) : nullptr;
   return true;
 }
 

@@ -54,7 +54,23 @@ struct Tensor {
   uint64_t dimensions[kMaxDimensions] = {1, 1, 1, 1};   // innermost (columns) first, as GGUF stores them; unused: 1
   const uint8_t* data = nullptr;                        // in the caller's bytes, any address; nullptr: not at hand
   uint64_t bytes = 0;
-  uint64_t offset_bytes = 0;   // from the start of the file
+  uint64_t offset_bytes = 0;   // from the start of the file; of a split model, of its parts laid end to end
+};
+
+// Which of how many files of a split model: `number` counts from 0, as split.no does.
+struct PartNumber {
+  uint64_t number = 0, count = 1;
+};
+
+// What is left of one file of a model once it has been checked: where its tensors are.
+struct Part {
+  const uint8_t* begin = nullptr;
+  uint64_t n_bytes = 0;   // at hand from `begin` on
+  const uint8_t* tensor_table = nullptr;
+  uint64_t n_tensors = 0;
+  uint64_t data_offset = 0;
+  uint64_t file_bytes = 0;
+  uint64_t n_split_tensors = 0;   // what it says that all parts have
 };
 
 // Walks the elements of a string array once, in order.
@@ -86,17 +102,25 @@ class File {
   // size is `file_bytes`): tensor ranges are checked against `file_bytes`, which counts as bytes.size() if less.
   // The result views `bytes`, which must outlive it. bad_model or unsupported with one sentence.
   // A File takes 6 KiB: keep it in an arena or let it be the only one on the stack.
-  static Result<File> open(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats = Formats::built_in);
+  static Result<File> open(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats = Formats::built_in,
+                           PartNumber part = {});
   static Result<File> open(std::span<const uint8_t> bytes, Formats formats = Formats::built_in) {
     return open(bytes, bytes.size(), formats);
   }
+
+  // A further part of a split model, checked like a whole file but for what only all of them have together. Its
+  // metadata counts for nothing else: that of the first part is the model's.
+  static Result<Part> read_part(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats, PartNumber part);
+  // Puts the other parts behind this one, which is the first; views them. bad_model unless all of them together have
+  // the tensors that each says they have.
+  Status join(std::span<const Part> others);
 
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
   uint64_t n_entries() const { return n_entries_; }
   uint64_t n_tensors() const { return n_tensors_; }
-  uint64_t header_bytes() const { return data_offset_; }   // everything before the tensor data, padding included
-  uint64_t file_bytes() const { return file_bytes_; }
+  uint64_t header_bytes() const { return first_.data_offset; }   // all before the tensor data, padding included
+  uint64_t file_bytes() const { return file_bytes_; }            // of all parts
 
   Entry entry(uint64_t index) const;                     // index < n_entries()
   bool find(std::string_view key, Entry* entry) const;   // false: not there
@@ -116,32 +140,35 @@ class File {
   // An array with elements of `element_type`; bad_model when it is missing or of another type.
   Result<Entry> get_array(std::string_view key, Type element_type) const;
 
-  // The tensors in file order; walking them all costs one pass over the tensor table.
+  // The tensors in file order, part after part; walking them all costs one pass over the tensor tables.
   class TensorCursor {
    public:
-    explicit TensorCursor(const File& file) : file_(&file), at_(file.tensor_table_), left_(file.n_tensors_) {}
+    explicit TensorCursor(const File& file)
+        : part_(&file.first_), others_(file.others_), at_(part_->tensor_table), left_(part_->n_tensors) {}
     bool next(Tensor* tensor);   // false after the last one
    private:
-    const File* file_;
+    const Part* part_;
+    std::span<const Part> others_;   // that follow
     const uint8_t* at_;
     uint64_t left_;
+    uint64_t part_offset_ = 0;   // bytes of the parts before this one
   };
   TensorCursor tensors() const { return TensorCursor(*this); }
 
  private:
-  Status read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats);
+  Status read(std::span<const uint8_t> bytes, uint64_t file_bytes, Formats formats, PartNumber part);
   Status read_counts(class HeaderReader& reader);
   Status read_entries(class HeaderReader& reader);
   Status sort_keys();
-  Status read_conventions();
+  Status read_alignment();
+  Status read_split(PartNumber part);
   Status read_tensors(class HeaderReader& reader, Formats formats);
   std::string_view key(uint64_t index) const;
 
-  const uint8_t* begin_ = nullptr;
-  const uint8_t* tensor_table_ = nullptr;
+  Part first_;
+  std::span<const Part> others_;
   uint32_t version_ = 0;
-  uint64_t n_bytes_ = 0;   // of the caller's span
-  uint64_t alignment_ = kDefaultAlignment, n_entries_ = 0, n_tensors_ = 0, data_offset_ = 0, file_bytes_ = 0;
+  uint64_t alignment_ = kDefaultAlignment, n_entries_ = 0, n_tensors_ = 0, file_bytes_ = 0;
   // Where the entries begin, and their numbers in the order of the keys: looking a key up walks over nothing.
   uint32_t entry_offset_[kMaxEntries];
   uint16_t by_key_[kMaxEntries];

@@ -168,14 +168,14 @@ Json memory_json(const Opened& opened, const CommonOptions& common) {
       contexts.push_back(static_cast<uint32_t>(c));
   if (common.context == 0 && trained > contexts.back()) contexts.push_back(trained);
   Json memory = {{"model", nullptr}, {"sessions", Json::array()}};
-  const mote_source source = source_of(common.model);
+  const Sources sources(common.model);
   for (uint32_t context : contexts) {
     mote_session_options options = session_options_of(common, MOTE_KV_F16);
     options.context = context;
     mote_quote model{}, session{};
     model.struct_bytes = session.struct_bytes = sizeof(mote_quote);
     mote_error error{};
-    check(mote_model_quote(opened.engine.get(), &source, nullptr, &options, &model, &session, &error), error);
+    check(mote_model_quote(opened.engine.get(), sources.first(), nullptr, &options, &model, &session, &error), error);
     memory["model"] = quote_json(model);
     Json entry = {{"context", context}, {"kv_type", options.kv_type == MOTE_KV_F32 ? "f32" : "f16"}};
     entry.update(quote_json(session));

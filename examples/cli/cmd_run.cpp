@@ -89,25 +89,6 @@ nlohmann::ordered_json timings_json(const Opened& opened, size_t prompt_tokens, 
           {"decode_tokens_per_second", per_second(steps, answer.decode_ms - answer.first_token_ms)}};
 }
 
-nlohmann::ordered_json memory_json(const Opened& opened, const RunOptions& options,
-                                   const mote_session_options& session_options) {
-  mote_quote engine{}, model{}, session{};
-  engine.struct_bytes = model.struct_bytes = session.struct_bytes = sizeof(mote_quote);
-  const mote_engine_options engine_options = engine_options_of(options.common);
-  const mote_source source = source_of(options.common.model);
-  mote_error error{};
-  check(mote_engine_quote(&engine_options, &engine, &error), error);
-  check(mote_model_quote(opened.engine.get(), &source, nullptr, &session_options, &model, &session, &error), error);
-  nlohmann::ordered_json memory = {{"engine_bytes", engine.total_bytes},
-                                   {"model_bytes", model.total_bytes},
-                                   {"session_bytes", session.total_bytes},
-                                   {"file_bytes", model.file_bytes},
-                                   {"stack_bytes", engine.stack_bytes},
-                                   {"device_bytes", engine.device_bytes + model.device_bytes + session.device_bytes}};
-  memory.update(process_memory());
-  return memory;
-}
-
 // The backends that ran the end of it, in the order of its steps.
 nlohmann::ordered_json backends_json(const mote_session* session) {
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
@@ -151,7 +132,7 @@ void answer_one(const RunOptions& options) {
                                      {"finish_reason", answer.finish_reason},
                                      {"seed", nullptr},
                                      {"timings", timings},
-                                     {"memory", memory_json(opened, options, session_options)},
+                                     {"memory", quoted_memory_json(opened, options.common, session_options)},
                                      {"backends", backends_json(session.get())},
                                      {"fallbacks", mote_dev_session_fallbacks(session.get())}};
     if (!chain.greedy) result["seed"] = chain.seed;
@@ -227,6 +208,8 @@ void add_run(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"on", "off"}));
   command->add_flag("--show-prompt", options->show_prompt,
                     "Tell the whole prompt on standard error, in a chat at every turn");
+  command->add_flag("--no-history", options->no_history,
+                    "A chat on a terminal neither reads nor writes the file of questions asked before");
   command->add_flag("--json", options->json,
                     "One object: text, ids, prompt_ids, finish_reason, seed, timings, memory, backends, fallbacks");
   command->callback([options, &chosen] { chosen = {[options] { run(*options); }, options->json}; });

@@ -40,11 +40,45 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_flag("--verbose", options.verbose, "Tell what happens, on standard error");
 }
 
-mote_source source_of(const std::string& path) {
-  mote_source source{};
-  source.struct_bytes = sizeof source;
-  source.path = path.c_str();
-  return source;
+namespace {
+
+// "-00001-of-00003.gguf" at the end of a name, as gguf-split writes it.
+constexpr std::string_view kPartPattern = "-#####-of-#####.gguf";
+constexpr size_t kNumberAt = 1, kCountAt = 10, kDigits = 5;
+
+bool names_a_part(std::string_view path) {
+  if (path.size() < kPartPattern.size()) return false;
+  const std::string_view end = path.substr(path.size() - kPartPattern.size());
+  for (size_t i = 0; i < end.size(); ++i)
+    if (kPartPattern[i] == '#' ? end[i] < '0' || end[i] > '9' : end[i] != kPartPattern[i]) return false;
+  return true;
+}
+
+std::string part_name(const std::string& path, size_t number) {
+  char digits[16];
+  std::snprintf(digits, sizeof digits, "%05zu", number);
+  std::string name = path;
+  return name.replace(path.size() - kPartPattern.size() + kNumberAt, kDigits, digits);
+}
+
+}   // namespace
+
+Sources::Sources(const std::string& path) {
+  size_t count = 1;
+  if (names_a_part(path)) {
+    const std::string end = path.substr(path.size() - kPartPattern.size());
+    count = std::max(1, std::stoi(end.substr(kCountAt, kDigits)));
+    if (count > 1 && std::stoi(end.substr(kNumberAt, kDigits)) != 1)
+      throw Failure{kModelRefused,
+                    path + " is named as a later part of a split model; give the first, " + part_name(path, 1)};
+  }
+  for (size_t i = 0; i < count; ++i) paths_.push_back(i == 0 ? path : part_name(path, i + 1));
+  chain_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    chain_[i].struct_bytes = sizeof chain_[i];
+    chain_[i].path = paths_[i].c_str();
+    chain_[i].next = i + 1 < count ? &chain_[i + 1] : nullptr;
+  }
 }
 
 mote_model_info info_of(const mote_model* model) {
@@ -98,14 +132,14 @@ int refusal_code(mote_status status) {
 
 Opened open_on(Engine engine, const std::string& path, bool vocabulary_only) {
   Opened opened{std::move(engine), nullptr};
-  const mote_source source = source_of(path);
+  const Sources sources(path);
   mote_model_options model_options{};
   model_options.struct_bytes = sizeof model_options;
   model_options.vocabulary_only = vocabulary_only ? 1 : 0;
   mote_error error{};
   mote_model* model = nullptr;
   const mote_status status =
-      mote_model_open(opened.engine.get(), &source, &model_options, {nullptr, 0}, &model, &error);
+      mote_model_open(opened.engine.get(), sources.first(), &model_options, {nullptr, 0}, &model, &error);
   check(status, error, refusal_code(status));
   opened.model.reset(model);
   opened.info = info_of(model);
@@ -223,6 +257,26 @@ nlohmann::ordered_json process_memory() {
     if (std::sscanf(line.c_str(), "RssFile: %llu kB", &kilobytes) == 1) memory["file_backed_bytes"] = kilobytes * 1024;
     if (std::sscanf(line.c_str(), "VmHWM: %llu kB", &kilobytes) == 1) memory["peak_bytes"] = kilobytes * 1024;
   }
+  return memory;
+}
+
+nlohmann::ordered_json quoted_memory_json(const Opened& opened, const CommonOptions& options,
+                                          const mote_session_options& session_options) {
+  mote_quote engine{}, model{}, session{};
+  engine.struct_bytes = model.struct_bytes = session.struct_bytes = sizeof(mote_quote);
+  const mote_engine_options engine_options = engine_options_of(options);
+  const Sources sources(options.model);
+  mote_error error{};
+  check(mote_engine_quote(&engine_options, &engine, &error), error);
+  check(mote_model_quote(opened.engine.get(), sources.first(), nullptr, &session_options, &model, &session, &error),
+        error);
+  nlohmann::ordered_json memory = {{"engine_bytes", engine.total_bytes},
+                                   {"model_bytes", model.total_bytes},
+                                   {"session_bytes", session.total_bytes},
+                                   {"file_bytes", model.file_bytes},
+                                   {"stack_bytes", engine.stack_bytes},
+                                   {"device_bytes", engine.device_bytes + model.device_bytes + session.device_bytes}};
+  memory.update(process_memory());
   return memory;
 }
 

@@ -67,7 +67,20 @@ struct Opened {
 };
 Opened open_model(const CommonOptions& options);
 Opened open_vocabulary(const std::string& path);
-mote_source source_of(const std::string& path);
+
+// The source of a model's file. Where its name says that it is the first of several (model-00001-of-00003.gguf), those
+// follow it in the chain, each by its name beside the first. Failure: the name is that of a later part.
+class Sources {
+ public:
+  explicit Sources(const std::string& path);
+  Sources(const Sources&) = delete;
+  Sources& operator=(const Sources&) = delete;
+  const mote_source* first() const { return chain_.data(); }
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<mote_source> chain_;
+};
 mote_model_info info_of(const mote_model* model);
 
 // The session options that the common ones stand for; `default_kv` where --kv-type was not given (the oracle keeps
@@ -94,6 +107,10 @@ std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids)
 nlohmann::ordered_json quote_json(const mote_quote& quote);
 // Memory of this process as Linux counts it; null where it cannot be read.
 nlohmann::ordered_json process_memory();
+
+// What was quoted for all three, and what the process takes.
+nlohmann::ordered_json quoted_memory_json(const Opened& opened, const CommonOptions& options,
+                                          const mote_session_options& session_options);
 
 // JSON text; bytes that are not UTF-8 become U+FFFD, numbers that are not finite become null. `ascii`: everything else
 // is

@@ -128,13 +128,13 @@ size_t guess_bytes(const std::vector<Message>& messages) {
 bool cancelled_before(mote_status status) { return status == MOTE_CANCELLED && !interrupted(); }
 
 std::vector<int32_t> chat_tokens(const mote_model* model, const std::string& format,
-                                 const std::vector<Message>& messages) {
+                                 const std::vector<Message>& messages, bool asks) {
   require_tokenizer(model);
   const std::vector<mote_message> plain = as_plain(messages);
   const char* name = format.empty() ? nullptr : format.c_str();
   return ask_twice<std::vector<int32_t>>(guess_bytes(messages), format,
                                          [&](std::vector<int32_t>& ids, size_t* count, mote_error* error) {
-                                           return mote_chat_tokens(model, name, plain.data(), plain.size(), 1,
+                                           return mote_chat_tokens(model, name, plain.data(), plain.size(), asks,
                                                                    {nullptr, 0}, ids.data(), ids.size(), count, error);
                                          });
 }

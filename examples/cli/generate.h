@@ -31,9 +31,10 @@ struct SamplerChain {
 // Draws a seed, and tells it on standard error, where none was given and one matters.
 SamplerChain make_chain(const SamplingOptions& options);
 
-// A conversation as token ids in the model's chat format, up to where the answer begins; format "" is the model's own.
+// A conversation as token ids in the model's chat format, up to where the answer begins, or without that where nobody
+// asks; format "" is the model's own.
 std::vector<int32_t> chat_tokens(const mote_model* model, const std::string& format,
-                                 const std::vector<Message>& messages);
+                                 const std::vector<Message>& messages, bool asks = true);
 std::string chat_text(const mote_model* model, const std::string& format, const std::vector<Message>& messages);
 
 struct Answer {

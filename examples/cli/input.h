@@ -19,7 +19,8 @@ std::vector<Message> read_messages(const std::string& path);
 
 struct Line {
   std::string text;
-  bool too_long = false;   // more than 16 MiB: passed over, the text is empty
+  bool too_long = false;      // more than 16 MiB: passed over, the text is empty
+  bool interrupted = false;   // Ctrl-C at a prompt: the text is what had been typed, as far as that is known
 };
 
 // Lines of standard input, without their ends (LF or CR LF). Nothing: the input has ended.

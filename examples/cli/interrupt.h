@@ -1,6 +1,7 @@
 // Signals. The first Ctrl-C ends the answer: the handler raises a flag and cancels the running session. The second one
 // ends the program with exit code 130, from inside the handler. Before a session is there, the first one does. SIGTERM
-// and SIGHUP end the program at once, with 128 + the signal. However it ends, an unfinished file is removed.
+// and SIGHUP end the program at once, with 128 + the signal. However it ends, an unfinished file is removed and the
+// terminal is what it was.
 #pragma once
 #include <signal.h>
 
@@ -27,6 +28,34 @@ class CancelOnInterrupt {
   CancelOnInterrupt(const CancelOnInterrupt&) = delete;
   CancelOnInterrupt& operator=(const CancelOnInterrupt&) = delete;
 };
+
+// While it lives, the first interrupt ends the program as little as it does during an answer: it is only told by
+// interrupted(), to whoever waits at the prompt.
+class AtPrompt {
+ public:
+  AtPrompt();
+  ~AtPrompt();
+  AtPrompt(const AtPrompt&) = delete;
+  AtPrompt& operator=(const AtPrompt&) = delete;
+};
+
+// While it lives, standard input's terminal may be set otherwise: however the program ends, it gets the settings of
+// this moment back. Ctrl-Z gives them back, too, and going on from there, or a window of another size, is told to
+// wait_for_key.
+class KeepTerminal {
+ public:
+  KeepTerminal();
+  ~KeepTerminal();
+  KeepTerminal(const KeepTerminal&) = delete;
+  KeepTerminal& operator=(const KeepTerminal&) = delete;
+
+ private:
+  struct sigaction before_[4];
+};
+
+enum class Woken { by_key, by_interrupt, by_terminal };
+// Waits for standard input. by_terminal: its size or its settings are no longer what they were.
+Woken wait_for_key();
 
 // While it lives, a signal that ends the program removes this unfinished file first.
 class RemoveOnInterrupt {

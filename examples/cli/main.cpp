@@ -4,6 +4,7 @@
 
 #include "examples/cli/common.h"
 #include "examples/cli/interrupt.h"
+#include "examples/cli/line_editor.h"
 #include "examples/cli/stream.h"
 
 namespace {
@@ -72,7 +73,8 @@ int run(int argc, char** argv, Chosen& chosen) {
       "mote runs transformers on the device itself. Text goes to standard output, everything else to standard error.\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model missing or refused, 130 interrupted.",
       "mote");
-  app.set_version_flag("--version", std::string("mote ") + mote_version());
+  app.set_version_flag("--version",
+                       std::string("mote ") + mote_version() + "\nline editing: " + cli::LineEditor::built_with());
   app.require_subcommand(1);
   cli::add_run(app, chosen);
   cli::add_info(app, chosen);

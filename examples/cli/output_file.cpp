@@ -60,7 +60,7 @@ bool folder_forbids(int code) { return code == EACCES || code == EPERM || code =
 
 }   // namespace
 
-OutputFile::OutputFile(const std::string& path) : path_(path) {
+OutputFile::OutputFile(const std::string& path, Readers readers) : path_(path) {
   if (path.empty()) throw Failure{kWrongUsage, "the path of the output is empty"};
   if (const int standard = standard_descriptor(path); standard >= 0) {
     share(standard);
@@ -83,11 +83,11 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
   // A new file takes the old one's place, which asks the folder for leave; the file must give it too.
   if (exists && (access(path.c_str(), W_OK) != 0 || (there.st_mode & 0222) == 0)) fail_with(path, "opened", EACCES);
   target_ = follow_links(path);
-  open_temporary();
+  open_temporary(readers);
   if (!exists) return;
   const int ignored = fchown(descriptor_, there.st_uid, there.st_gid);   // where the system lets us
   static_cast<void>(ignored);
-  fchmod(descriptor_, there.st_mode & 07777);
+  fchmod(descriptor_, there.st_mode & (readers == Readers::user ? 0700 : 07777));
 }
 
 // Writes go on where the descriptor's own writes stand.
@@ -96,14 +96,14 @@ void OutputFile::share(int descriptor) {
   if (descriptor_ < 0) fail_with(path_, "opened", errno);
 }
 
-void OutputFile::open_temporary() {
+void OutputFile::open_temporary(Readers readers) {
   const size_t slash = target_.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : target_.substr(0, slash + 1);
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
     // Short, whatever the length of the name it stands for.
     const std::string name = folder + ".mote" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".part";
     const HoldSignals held;   // between making the file and knowing that it is ours
-    descriptor_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    descriptor_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, readers == Readers::all ? 0666 : 0600);
     if (descriptor_ >= 0) {
       temporary_ = name;
       cleaner_ = std::make_unique<RemoveOnInterrupt>(temporary_);

@@ -14,7 +14,10 @@ namespace cli {
 
 class OutputFile {
  public:
-  explicit OutputFile(const std::string& path);
+  // `user`: nobody else may read it, whatever the permissions of the file that was there. `user_at_first`: so a new
+  // one; one that was there keeps its permissions.
+  enum class Readers { all, user, user_at_first };
+  explicit OutputFile(const std::string& path, Readers readers = Readers::all);
   ~OutputFile();   // without finish(): the temporary file is removed
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -24,7 +27,7 @@ class OutputFile {
 
  private:
   void share(int descriptor);
-  void open_temporary();
+  void open_temporary(Readers readers);
 
   std::string path_;     // as the user gave it, for messages
   std::string target_;   // what is replaced in the end; empty: written directly

@@ -6,28 +6,8 @@
 namespace cli {
 namespace {
 
-struct Character {
-  uint32_t code = 0xfffd;
-  size_t bytes = 1;
-  bool is_valid = false;
-};
-
-// The first character of a text that is not empty; a byte that does not begin a valid one counts as U+FFFD.
-Character first_character(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return {lead, 1, true};
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
-  uint32_t code = lead & (0x7fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
-  return {code, length, true};
-}
+unsigned byte_of(std::string_view text, size_t i) { return static_cast<unsigned char>(text[i]); }
+size_t length_by(unsigned lead) { return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1; }
 
 bool is_harmless(uint32_t code) {
   struct Range {
@@ -42,6 +22,39 @@ bool is_harmless(uint32_t code) {
 }
 
 }   // namespace
+
+Character first_character(std::string_view text) {
+  const unsigned lead = byte_of(text, 0);
+  if (lead < 0x80) return {lead, 1, true};
+  const size_t length = length_by(lead);
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
+  uint32_t code = lead & (0x7fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte_of(text, i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte_of(text, i) & 0x3f);
+  }
+  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+  if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
+  return {code, length, true};
+}
+
+bool is_unfinished(std::string_view text) {
+  if (text.size() >= length_by(byte_of(text, 0)) || byte_of(text, 0) > 0xf4) return false;
+  for (size_t i = 1; i < text.size(); ++i)
+    if ((byte_of(text, i) & 0xc0) != 0x80) return false;
+  return true;
+}
+
+void append_utf8(uint32_t code, std::string* to) {
+  if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) code = 0xfffd;
+  if (code < 0x80) {
+    *to += static_cast<char>(code);
+    return;
+  }
+  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  *to += static_cast<char>((0xffu ^ 0x7fu >> more) | code >> 6 * more);
+  for (int i = more - 1; i >= 0; --i) *to += static_cast<char>(0x80 | (code >> 6 * i & 0x3f));
+}
 
 std::string printable(std::string_view text, bool keep_lines) {
   std::string out;

@@ -1,10 +1,22 @@
-// Text out of a file, made safe for a terminal.
+// Text out of a file, made safe for a terminal, and the UTF-8 that this takes.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace cli {
+
+struct Character {
+  uint32_t code = 0xfffd;
+  size_t bytes = 1;
+  bool is_valid = false;
+};
+// The first character of a text that is not empty; a byte that does not begin a valid one counts as U+FFFD.
+Character first_character(std::string_view text);
+// Whether more bytes could still make a character of a text that is shorter than its first byte says.
+bool is_unfinished(std::string_view text);
+void append_utf8(uint32_t code, std::string* to);
 
 // UTF-8 in which everything that could steer a terminal or reorder a line is spelled out: controls (C0, DEL, C1),
 // bidirectional marks, line and paragraph separators, tags and byte order marks become \u{9b}; bytes that are not UTF-8

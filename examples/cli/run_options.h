@@ -13,7 +13,7 @@ struct RunOptions {
   SamplingOptions sampling;
   std::optional<std::string> prompt, file, messages, system;   // an empty one was given, too
   std::string chat_format, think;
-  bool raw = false, show_prompt = false, json = false;
+  bool raw = false, show_prompt = false, json = false, no_history = false;
   int64_t limit = -1;   // tokens; below 0: until the end or a full context
   std::vector<std::string> stops;
   std::string on_full = "stop";

@@ -9,6 +9,7 @@ from chat_test import Chat  # noqa: F401 (found by their names)
 from hostile_test import Hostile, Numbers  # noqa: F401
 from results_test import Answers, Bench, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401
 from signals_test import Signals  # noqa: F401
+from editor_test import Commands, Editor  # noqa: F401
 from terminal_test import Terminal  # noqa: F401
 
 

@@ -115,6 +115,33 @@ def changed_gguf(data, tensors=True, drop=b"\0", put=None):
     return head + b"\0" * (-len(head) % 32 if tensors else 0) + weights
 
 
+def split_gguf(data, n_parts):
+    """The same GGUF (alignment 32, no tensor without data) in so many files, as gguf-split names and writes them: the first has the metadata."""
+    whole, n_tensors = changed_gguf(data, tensors=False), struct.unpack_from("<Q", data, 8)[0]
+    at, rows = len(whole), []
+    for _ in range(n_tensors):
+        start, name = at, at + 8 + struct.unpack_from("<Q", data, at)[0]
+        n_dimensions = struct.unpack_from("<I", data, name)[0]
+        at = name + 4 + 8 * n_dimensions + 4
+        rows.append((data[start:at], struct.unpack_from("<Q", data, at)[0]))
+        at += 8
+    base, parts = (at + 31) // 32 * 32, []
+    ends = [offset for _, offset in rows[1:]] + [len(data) - base]
+    for part in range(n_parts):
+        mine = range(part * n_tensors // n_parts, (part + 1) * n_tensors // n_parts)
+        keys = [(b"split.no", 2, struct.pack("<H", part)), (b"split.count", 2, struct.pack("<H", n_parts)), (b"split.tensors.count", 5, struct.pack("<i", n_tensors))]
+        own = b"".join(struct.pack("<Q", len(key)) + key + struct.pack("<I", kind) + value for key, kind, value in keys)
+        head, body, table = whole[24:] if part == 0 else b"", b"", b""
+        for i in mine:
+            body += b"\0" * (-len(body) % 32)
+            table += rows[i][0] + struct.pack("<Q", len(body))
+            body += data[base + rows[i][1]:base + ends[i]]
+        n_entries = 3 + (struct.unpack_from("<Q", data, 16)[0] if part == 0 else 0)
+        file = data[:8] + struct.pack("<QQ", len(mine), n_entries) + head + own + table
+        parts.append(file + b"\0" * (-len(file) % 32) + body)
+    return parts
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -5,12 +5,13 @@ import json
 import math
 import os
 import resource
+import shutil
 import stat
 import struct
 import threading
 import unittest
 
-from program import MODEL, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, strict_json
+from program import MODEL, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, split_gguf, strict_json
 
 
 class Tokens(Case):
@@ -270,6 +271,24 @@ class OutputFiles(Case):
 
 
 class Answers(Case):
+    def test_a_split_model_is_one(self):
+        with open(MODEL, "rb") as file:
+            whole = file.read()
+        expected = mote("run", "-m", MODEL, *SHORT)[0]
+        names = [self.write(f"m-0000{i}-of-00003.gguf", part) for i, part in enumerate(split_gguf(whole, 3), 1)]
+        self.assertEqual(mote("run", "-m", names[0], *SHORT)[0], expected)
+        self.assertEqual(mote("run", "-m", os.path.basename(names[0]), *SHORT, cwd=self.folder)[0], expected)
+        info = strict_json(mote("info", "-m", names[0], "--json")[0])
+        self.assertEqual(info["memory"]["model"]["file_bytes"], sum(map(os.path.getsize, names)))
+        self.assertEqual(mote("run", "-m", self.write("w-00001-of-00001.gguf", whole), *SHORT)[0], expected)
+        os.remove(names[2])
+        self.assertIn(b"part 3 of 3: file " + names[2].encode(), mote("run", "-m", names[0], *SHORT, expect=3)[1])
+        shutil.copy(names[1], names[2])
+        self.assertIn(b"part 3 of 3: it says that it is part 2", mote("run", "-m", names[0], *SHORT, expect=3)[1])
+        self.assertIn(os.path.basename(names[0]).encode(), mote("run", "-m", names[1], *SHORT, expect=3)[1])
+        os.rename(names[0], self.folder + "/other.gguf")
+        self.assertIn(b"part 1 of 3 of a split model", mote("run", "-m", self.folder + "/other.gguf", *SHORT, expect=3)[1])
+
     def answer(self, *arguments):
         return strict_json(mote("run", "-m", MODEL, "--raw", "-p", "Once upon a time", "--json", *arguments)[0])
 

@@ -55,7 +55,11 @@ void write_entry(Writer& writer, const Entry& entry, const File& file) {
   writer.add_entry(entry);
 }
 
-std::vector<uint8_t> rewritten(const File& file) {
+// What a copy need not have, or has of its own.
+bool is_about_the_file(std::string_view key) { return key == "general.alignment" || key.substr(0, 6) == "split."; }
+
+// As one file, or the part of this number of two: the first half of the tensors, and all of the metadata, or the rest.
+std::vector<uint8_t> rewritten(const File& file, gguf::PartNumber part) {
   std::vector<uint8_t> copy;
   const gguf::Sink sink = {&copy, [](void* user, const void* data, size_t bytes) {
                              auto* to = static_cast<std::vector<uint8_t>*>(user);
@@ -63,19 +67,33 @@ std::vector<uint8_t> rewritten(const File& file) {
                              to->insert(to->end(), from, from + bytes);
                              return true;
                            }};
-  uint64_t n_entries = 0;
-  for (uint64_t i = 0; i < file.n_entries(); ++i) n_entries += file.entry(i).key != "general.alignment";
-  Writer writer(sink, {.n_entries = n_entries,
-                       .n_tensors = file.n_tensors(),
-                       .alignment = file.alignment(),
-                       .version = file.version()});
-  for (uint64_t i = 0; i < file.n_entries(); ++i)
-    if (file.entry(i).key != "general.alignment") write_entry(writer, file.entry(i), file);
+  const bool is_split = part.count != 1;
+  uint64_t n_entries = is_split ? 3 : 0;
+  for (uint64_t i = 0; i < file.n_entries() && part.number == 0; ++i)
+    n_entries += !is_about_the_file(file.entry(i).key);
+  const uint64_t half = is_split ? file.n_tensors() / 2 : file.n_tensors();
+  const uint64_t first = part.number == 0 ? 0 : half, end = part.number == 0 ? half : file.n_tensors();
+  Writer writer(
+      sink,
+      {.n_entries = n_entries, .n_tensors = end - first, .alignment = file.alignment(), .version = file.version()});
+  if (is_split) {
+    writer.add_unsigned("split.no", gguf::Type::uint16, part.number);
+    writer.add_unsigned("split.count", gguf::Type::uint16, part.count);
+    writer.add_unsigned("split.tensors.count", gguf::Type::int32, file.n_tensors());
+  }
+  for (uint64_t i = 0; i < file.n_entries() && part.number == 0; ++i)
+    if (!is_about_the_file(file.entry(i).key)) write_entry(writer, file.entry(i), file);
   Tensor tensor;
-  for (File::TensorCursor cursor(file); cursor.next(&tensor);)
-    writer.add_tensor(tensor.name, tensor.format, std::span(tensor.dimensions, tensor.n_dimensions));
-  for (File::TensorCursor cursor(file); cursor.next(&tensor); writer.end_tensor())
+  uint64_t i = 0;
+  for (File::TensorCursor cursor(file); cursor.next(&tensor); ++i)
+    if (i >= first && i < end)
+      writer.add_tensor(tensor.name, tensor.format, std::span(tensor.dimensions, tensor.n_dimensions));
+  i = 0;
+  for (File::TensorCursor cursor(file); cursor.next(&tensor); ++i) {
+    if (i < first || i >= end) continue;
     writer.add_data({tensor.data, static_cast<size_t>(tensor.bytes)});
+    writer.end_tensor();
+  }
   const Status status = writer.finish();
   if (!status.ok()) wrong(std::string(status.message()).c_str());
   return copy;
@@ -96,8 +114,7 @@ void check_copy(const File& file, const File& copy) {
   if (copy.n_tensors() != file.n_tensors() || copy.alignment() != file.alignment()) wrong("the copy has other counts");
   Entry other;
   for (uint64_t i = 0; i < file.n_entries(); ++i)
-    if (file.entry(i).key != "general.alignment" &&
-        (!copy.find(file.entry(i).key, &other) || !same(file.entry(i), other)))
+    if (!is_about_the_file(file.entry(i).key) && (!copy.find(file.entry(i).key, &other) || !same(file.entry(i), other)))
       wrong("an entry of the copy differs");
   Tensor left, right;
   File::TensorCursor of_copy(copy);
@@ -126,6 +143,28 @@ void ask_everything(const File& file) {
   }
 }
 
+// The file as two parts, joined, holds the same; and no part is taken for another or for the whole.
+void check_parts(const File& file) {
+  if (file.n_entries() + 3 > File::kMaxEntries) return;
+  const std::vector<uint8_t> first = rewritten(file, {0, 2}), second = rewritten(file, {1, 2});
+  auto opened = File::open(first, first.size(), gguf::Formats::built_in, {0, 2});
+  gguf::Part other;
+  if (opened.ok()) {
+    const auto part = File::read_part(second, second.size(), gguf::Formats::built_in, {1, 2});
+    opened.set_status(part.status());
+    other = part.value();
+  }
+  if (opened.ok()) opened.set_status(opened.value().join({&other, 1}));
+  if (!opened.ok()) wrong(std::string(opened.status().message()).c_str());
+  check_copy(file, opened.value());
+  if (opened.value().file_bytes() != first.size() + second.size()) wrong("the parts have other bytes");
+  const gguf::Part twice[] = {other, other};
+  if (file.n_tensors() > 1 && opened.value().join(twice).ok()) wrong("more tensors than there should be");
+  for (const gguf::PartNumber number : {gguf::PartNumber{0, 1}, gguf::PartNumber{0, 2}, gguf::PartNumber{1, 3}})
+    if (File::read_part(second, second.size(), gguf::Formats::built_in, number).ok())
+      wrong("a part is taken for another");
+}
+
 void run(Input input) {
   const ExactBytes bytes(input);
   const auto opened = File::open(bytes.span());
@@ -144,17 +183,18 @@ void run(Input input) {
   Tensor tensor;
   for (File::TensorCursor cursor(file); cursor.next(&tensor);)
     if (index.value().find(tensor.name) == nullptr) wrong("a tensor is not found by its name");
-  const std::vector<uint8_t> copy = rewritten(file);
+  const std::vector<uint8_t> copy = rewritten(file, {0, 1});
   const auto reopened = File::open(copy);
   if (!reopened.ok()) wrong(std::string(reopened.status().message()).c_str());
   check_copy(file, reopened.value());
+  check_parts(file);
 }
 
 }   // namespace
 }   // namespace mote::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  const mote::fuzz::WorkBound bound(bytes, 100, 20000);
+  const mote::fuzz::WorkBound bound(bytes, 250, 50000);   // it is written and read twice, whole and in parts
   mote::fuzz::run({data, bytes});
   return 0;
 }

@@ -179,7 +179,7 @@ TEST_CASE("metadata that contradicts itself is refused with its key", "[gguf][er
          m.set("split.no", Type::uint16, uint16_t{1});
          m.set("split.count", Type::uint16, uint16_t{5});
        },
-       "the file is part 2 of 5 of a split model (split.no, split.count); join the parts into one file"},
+       "the file is part 2 of 5 of a split model (split.no, split.count), and none but this one was given"},
   });
 }
 

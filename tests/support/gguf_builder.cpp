@@ -74,6 +74,25 @@ std::vector<uint64_t> GgufBuilder::offsets() const {
   return list;
 }
 
+std::vector<GgufBuilder> GgufBuilder::split(size_t n_parts, bool tensors_in_first) const {
+  std::vector<GgufBuilder> files(n_parts);
+  files[0].entries = entries;
+  const size_t first = tensors_in_first ? 0 : 1;
+  for (size_t i = 0; i < n_parts; ++i) {
+    files[i].alignment = alignment;
+    if (const auto at = std::find_if(entries.begin(), entries.end(),
+                                     [](const Metadata& e) { return e.key == "general.alignment"; });
+        i > 0 && at != entries.end())
+      files[i].entries.push_back(*at);
+    files[i].set("split.no", Type::uint16, static_cast<uint16_t>(i));
+    files[i].set("split.count", Type::uint16, static_cast<uint16_t>(n_parts));
+    files[i].set("split.tensors.count", Type::int32, static_cast<int32_t>(parts.size()));
+  }
+  for (size_t i = 0; i < parts.size(); ++i)
+    files[first + i * (n_parts - first) / parts.size()].parts.push_back(parts[i]);
+  return files;
+}
+
 Bytes GgufBuilder::header() const {
   Bytes bytes(magic.begin(), magic.end());
   append(bytes, version);

@@ -82,6 +82,10 @@ class GgufBuilder {
 
   static Bytes array_head(uint32_t element_type, uint64_t count);
 
+  // The same model in so many files, as gguf-split writes them: the metadata in the first, the tensors in their order.
+  // `tensors_in_first` false: the first one has the metadata alone.
+  std::vector<GgufBuilder> split(size_t n_parts, bool tensors_in_first = true) const;
+
  private:
   std::vector<uint64_t> offsets() const;
 };
