@@ -95,7 +95,7 @@ class Editor : public LineEditor {
   }
 
   std::optional<Line> next() override {
-    const AtPrompt at_prompt;
+    const AtPrompt waiting;
     typed_.clear();
     interrupted_ = false;
     write_fully(2, "\x1b[?2004h");

@@ -15,7 +15,7 @@ Questions::Questions(bool keeps_history)
 
 std::optional<Line> Questions::next() {
   if (!are_typed_) return lines_.next();
-  const AtPrompt at_prompt;
+  const AtPrompt waiting;
   std::optional<Line> line = next_typed();
   if (editor_ != nullptr && line && !line->interrupted && !line->text.empty()) {
     editor_->remember(line->text);

@@ -154,7 +154,8 @@ TEST_CASE("Parts that are no whole model are refused with a sentence that names 
        "part 1 of 3: it says that the model has " + all + " tensors (split.tensors.count), the parts have "},
       {changed(2, [](GgufBuilder& part) { part.set("split.tensors.count", Type::int32, int32_t{7}); }),
        "part 3 of 3: it says that the model has 7 tensors (split.tensors.count), the parts have " + all},
-      {changed(1, [](GgufBuilder& part) { part.remove("split.tensors.count"); }), "part 2 of 3: split.tensors.count"},
+      {changed(1, [](GgufBuilder& part) { part.remove("split.tensors.count"); }),
+       "part 2 of 3: the file has no split.tensors.count"},
       {changed(1, [](GgufBuilder& part) { part.set("split.tensors.count", Type::int32, int32_t{-1}); }),
        "part 2 of 3: split.tensors.count is -1"},
       {changed(2, [&](GgufBuilder& part) { part.parts.back().name = split[0].parts.front().name; }), " is there twice"},
@@ -222,7 +223,7 @@ TEST_CASE("Damaged parts are refused with a sentence or run", "[api][source][spl
     std::vector<Bytes> parts = good;
     Bytes& part = parts[random() % 2];
     const size_t head = 400 + random() % 600;
-    for (uint32_t n = 1 + random() % 3; n > 0; --n)
+    for (auto n = 1 + random() % 3; n > 0; --n)
       part[random() % std::min(head, part.size())] = static_cast<uint8_t>(random());
     if (random() % 8 == 0) part.resize(random() % part.size());
     // The end of each part is the end of readable memory.

@@ -7,8 +7,8 @@
 #include "tests/conformance/cases.h"
 #include "tests/support/sanitized.h"
 
-// lavapipe keeps 4 KB of each of some pipelines (60 of those here) for good; what mote forgets to destroy, the validation
-// layer says.
+// lavapipe keeps 4 KB of each of some pipelines (60 of those here) for good; what mote forgets to destroy, the
+// validation layer says.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:libvulkan_lvp"; }
 
