@@ -35,7 +35,7 @@ class Chat {
 
  private:
   std::vector<int32_t> tokens_of(const std::vector<Message>& messages) const {
-    return chat_tokens(opened_.model.get(), options_.chat_format, messages);
+    return chat_tokens(opened_.model.get(), options_.chat, messages);
   }
 
   void answer(const std::string& line) {
@@ -43,8 +43,7 @@ class Chat {
     std::vector<Message> asked = messages_;
     asked.push_back({"user", line});
     const std::vector<int32_t> ids = fit(&asked);
-    if (!ids.empty() && options_.show_prompt)
-      write_prompt_text(chat_text(opened_.model.get(), options_.chat_format, asked));
+    if (!ids.empty() && options_.show_prompt) write_prompt_text(chat_text(opened_.model.get(), options_.chat, asked));
     if (ids.empty() || !feed(ids)) return;   // as if nothing had been asked
     const Answer answer = generate(session_.get(), options_.limit, write_answer);
     finish_reason_ = answer.finish_reason;
