@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/tokenizer/nfc.h"
 #include "core/tokenizer/tokenizer.h"
+#include "core/tokenizer/tokenizer_kinds.h"
 
 namespace mote {
 namespace {
@@ -155,16 +156,21 @@ class TextEncoder {
   bool pieces_of(std::string_view text) {
     switch (t_.kind_) {
       case TokenizerKind::byte_level:
-        return byte_level(text);
+        if constexpr (is_built(TokenizerKind::byte_level)) return byte_level(text);
+        break;
       case TokenizerKind::sentencepiece:
-        return sentencepiece(text);
+        if constexpr (is_built(TokenizerKind::sentencepiece)) return sentencepiece(text);
+        break;
       case TokenizerKind::unigram:
         leading_bos();
-        return t_.unigram_.encode(text, t_.vocabulary_, scratch_, sink_, &steps_);
+        if constexpr (is_built(TokenizerKind::unigram))
+          return t_.unigram_.encode(text, t_.vocabulary_, scratch_, sink_, &steps_);
+        break;
       case TokenizerKind::word_pieces:
         leading_bos();
-        t_.word_pieces_.encode(text, t_.vocabulary_, sink_, &steps_);
-        return true;
+        if constexpr (is_built(TokenizerKind::word_pieces))
+          t_.word_pieces_.encode(text, t_.vocabulary_, sink_, &steps_);
+        break;
     }
     return true;
   }
@@ -226,9 +232,10 @@ uint64_t Tokenizer::merging_bytes(uint64_t clean_bytes) const {
     case TokenizerKind::sentencepiece:
       return SentencePieces::scratch_bytes(clean_bytes + 1) + clean_bytes + 1;
     case TokenizerKind::unigram:
-      return unigram_.scratch_bytes(clean_bytes);
+      if constexpr (is_built(TokenizerKind::unigram)) return unigram_.scratch_bytes(clean_bytes);
+      break;
     case TokenizerKind::word_pieces:
-      return 0;
+      break;
   }
   return 0;
 }
@@ -242,10 +249,9 @@ uint64_t Tokenizer::scratch_bytes(uint64_t text_bytes) const {
 uint64_t Tokenizer::scratch_bytes(std::string_view text) const {
   const Cleaned clean = measure_clean(text);
   const uint64_t most = scratch_bytes(uint64_t{text.size()});
-  if (kind_ == TokenizerKind::unigram) {
-    if (clean.changed) return most;
-    return std::min(most, clean.bytes + unigram_.scratch_bytes(text) + 64);
-  }
+  if constexpr (is_built(TokenizerKind::unigram))
+    if (kind_ == TokenizerKind::unigram)
+      return clean.changed ? most : std::min(most, clean.bytes + unigram_.scratch_bytes(text) + 64);
   const uint64_t normal = pre_ != nullptr && pre_->nfc && !is_surely_nfc(text) ? kNfcGrowth * clean.bytes : 0;
   return std::min(most, clean.bytes + normal + merging_bytes(std::max(clean.bytes, normal)) + 64);
 }

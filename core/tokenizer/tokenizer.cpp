@@ -1,33 +1,23 @@
 #include "core/tokenizer/tokenizer.h"
 
-#include "core/base/slice.h"
+#include "core/tokenizer/tokenizer_kinds.h"
 
 namespace mote {
-
-struct TokenizerRow {
-  std::string_view model;
-  TokenizerKind kind;
-  bool adds_bos, adds_eos;
-};
-
 namespace {
 
-constexpr TokenizerRow kRows[] = {
-#define MOTE_TOKENIZER(model, kind, what, adds_bos, adds_eos) {model, TokenizerKind::kind, adds_bos, adds_eos},
-#include "core/tokenizer/tokenizer_kinds.inc"
-#undef MOTE_TOKENIZER
-};
-
-constexpr char kNames[] =
-#define MOTE_TOKENIZER(model, kind, what, ...) ", " model " (" what ")"
-#include "core/tokenizer/tokenizer_kinds.inc"
-#undef MOTE_TOKENIZER
-    ;
-
-const TokenizerRow* find_row(std::string_view model) {
-  for (const TokenizerRow& row : kRows)
+Result<const TokenizerRow*> find_row(std::string_view model) {
+  char known[160];
+  uint32_t length = 0;
+  known[0] = 0;
+  for (const TokenizerRow& row : kTokenizerRows) {
+    if (!row.is_built) continue;
     if (row.model == model) return &row;
-  return nullptr;
+    const FormatArgument arguments[] = {FormatArgument(length == 0 ? "" : ", "), FormatArgument(row.model),
+                                        FormatArgument(row.what)};
+    length += format_sentence(known + length, static_cast<uint32_t>(sizeof known) - length, "{}{} ({})", arguments, 3);
+  }
+  return Status::error(Code::unsupported, "tokenizer.ggml.model is {}, this build knows {}", model,
+                       std::string_view(known, length));
 }
 
 constexpr std::string_view kEndTexts[] = {
@@ -68,10 +58,7 @@ Result<Tokenizer*> Tokenizer::create(const gguf::File& file, Arena& arena) {
 
 Status Tokenizer::open(const gguf::File& file, Arena& arena) {
   MOTE_ASSIGN_OR_RETURN(const std::string_view model, file.get_string("tokenizer.ggml.model"));
-  row_ = find_row(model);
-  if (row_ == nullptr)
-    return Status::error(Code::unsupported, "tokenizer.ggml.model is {}, this build knows {}", model,
-                         slice(std::string_view(kNames), 2));
+  MOTE_ASSIGN_OR_RETURN(row_, find_row(model));
   kind_ = row_->kind;
   if (kind_ == TokenizerKind::byte_level) {
     MOTE_ASSIGN_OR_RETURN(const std::string_view name, file.get_string("tokenizer.ggml.pre"));
@@ -98,18 +85,25 @@ Status Tokenizer::open_kind(const gguf::File& file, Arena& arena) {
   }
   switch (kind_) {
     case TokenizerKind::byte_level:
-      return byte_pairs_.open(file, vocabulary_, pre_->whole_words, arena);
+      if constexpr (is_built(TokenizerKind::byte_level))
+        return byte_pairs_.open(file, vocabulary_, pre_->whole_words, arena);
+      break;
     case TokenizerKind::sentencepiece: {
       MOTE_ASSIGN_OR_RETURN(const bool squeezes, file.get_bool("tokenizer.ggml.remove_extra_whitespaces", false));
       if (squeezes)
         return Status::error(Code::unsupported,
                              "tokenizer.ggml.remove_extra_whitespaces is true, this build knows false for llama");
-      return sentence_pieces_.open(file, vocabulary_, unknown_, arena.measuring());
+      if constexpr (is_built(TokenizerKind::sentencepiece))
+        return sentence_pieces_.open(file, vocabulary_, unknown_, arena.measuring());
+      break;
     }
     case TokenizerKind::unigram:
-      return unigram_.open(file, vocabulary_, unknown_, adds_space_prefix_, arena.measuring());
+      if constexpr (is_built(TokenizerKind::unigram))
+        return unigram_.open(file, vocabulary_, unknown_, adds_space_prefix_, arena.measuring());
+      break;
     case TokenizerKind::word_pieces:
-      return word_pieces_.open(file, unknown_, arena.measuring());
+      if constexpr (is_built(TokenizerKind::word_pieces)) return word_pieces_.open(file, unknown_, arena.measuring());
+      break;
   }
   return {};
 }
