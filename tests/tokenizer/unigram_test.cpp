@@ -173,7 +173,7 @@ TEST_CASE("Unigram metadata that contradicts itself is refused in one sentence",
   const auto made = [&](std::vector<uint32_t> units, const std::string& texts, uint32_t trie_bytes) {
     std::vector<uint8_t> map(4 + 4 * units.size());
     std::memcpy(map.data(), &trie_bytes, 4);
-    std::memcpy(map.data() + 4, units.data(), 4 * units.size());
+    if (!units.empty()) std::memcpy(map.data() + 4, units.data(), 4 * units.size());
     map.insert(map.end(), texts.begin(), texts.end());
     return with_map(map);
   };
