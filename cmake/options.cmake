@@ -80,7 +80,7 @@ else()
   target_compile_options(mote_program_flags INTERFACE $<$<CONFIG:Release>:-O1>)
 endif()
 
-# mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> and MOTE_FORMAT_<NAME> are 1 for what is built in, else 0. Each
+# mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> (and so on) are 1 for what is built in, else 0. Each
 # is also there spelled as in its table (MOTE_FORMAT_q4_0), for code that is made from the table's rows.
 set(MOTE_KNOWN_BACKENDS reference cpu vulkan xnnpack)
 
@@ -97,13 +97,14 @@ function(mote_table_names table macro out)
 endfunction()
 mote_table_names(core/model/arches.inc MOTE_ARCHITECTURE MOTE_KNOWN_ARCHES)
 mote_table_names(core/format/formats.inc MOTE_FORMAT MOTE_KNOWN_FORMATS)
+mote_table_names(core/tokenizer/tokenizer_kinds.inc MOTE_TOKENIZER MOTE_KNOWN_TOKENIZERS)
 
 # "all" becomes the list of what is known, for the folders' own lists too.
 set(mote_backends_are_named TRUE)
 if(MOTE_BACKENDS STREQUAL "all")
   set(mote_backends_are_named FALSE)
 endif()
-foreach(list IN ITEMS BACKENDS ARCHES FORMATS)
+foreach(list IN ITEMS BACKENDS ARCHES FORMATS TOKENIZERS)
   if(MOTE_${list} STREQUAL "all")
     set(MOTE_${list} "${MOTE_KNOWN_${list}}")
   endif()
@@ -146,6 +147,7 @@ set(mote_switches "")
 mote_build_switches(backend "${MOTE_BACKENDS}" "${MOTE_KNOWN_BACKENDS}" mote_switches)
 mote_build_switches(arch "${MOTE_ARCHES}" "${MOTE_KNOWN_ARCHES}" mote_switches)
 mote_build_switches(format "${MOTE_FORMATS}" "${MOTE_KNOWN_FORMATS}" mote_switches)
+mote_build_switches(tokenizer "${MOTE_TOKENIZERS}" "${MOTE_KNOWN_TOKENIZERS}" mote_switches)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/mote_build.h CONTENT
   "// Written by CMake: what this build holds.\n#pragma once\n#define MOTE_VERSION \"${PROJECT_VERSION}\"\n${mote_switches}"
   @ONLY)

@@ -84,20 +84,24 @@ ChatMessage message_at(const void* messages, size_t index) {
 }
 
 struct Conversation {
-  ChatMessages messages;
+  ChatPrompt prompt;
   uint64_t text_bytes = 0;   // of the contents
   const ChatFormat* format = nullptr;
 };
 
-Status read_conversation(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                         Conversation* conversation) {
+Status read_conversation(const mote_model* model, const mote_chat_options* given, const mote_message* messages,
+                         size_t n_messages, Conversation* conversation) {
   MOTE_RETURN_IF_ERROR(need_tokenizer(model));
+  mote_chat_options options;
+  MOTE_RETURN_IF_ERROR(read_options(given, "options", &options));
+  if (options.thinking < MOTE_THINKING_DEFAULT || options.thinking > MOTE_THINKING_OFF)
+    return Status::error(Code::invalid_argument, "thinking is {}; known are 0 to 2", options.thinking);
   if (messages == nullptr && n_messages != 0)
     return Status::error(Code::invalid_argument, "messages is NULL with n_messages {}", n_messages);
-  if (format == nullptr) {
+  if (options.format == nullptr) {
     MOTE_ASSIGN_OR_RETURN(conversation->format, model->tokenizer->chat_format());
   } else {
-    MOTE_ASSIGN_OR_RETURN(conversation->format, find_chat_format(format));
+    MOTE_ASSIGN_OR_RETURN(conversation->format, find_chat_format(options.format));
   }
   for (size_t i = 0; i < n_messages; ++i) {
     const mote_message& message = messages[i];
@@ -106,33 +110,42 @@ Status read_conversation(const mote_model* model, const char* format, const mote
     if (!checked_add(conversation->text_bytes, message.content_bytes, &conversation->text_bytes))
       return Status::error(Code::invalid_argument, "the contents of {} messages have more than 2^64 bytes", i + 1);
   }
-  conversation->messages = {messages, n_messages, message_at};
+  conversation->prompt = {
+      {messages, n_messages, message_at}, options.no_generation_prompt == 0, options.thinking != MOTE_THINKING_OFF};
   return {};
 }
 
-Status chat_text(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                 bool add_generation_prompt, char* text, size_t capacity, size_t* n_bytes) {
+Status chat_text(const mote_model* model, const mote_chat_options* options, const mote_message* messages,
+                 size_t n_messages, char* text, size_t capacity, size_t* n_bytes) {
   MOTE_RETURN_IF_ERROR(check_list(text, capacity, n_bytes, "text bytes"));
   Conversation conversation;
-  MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
-  MOTE_ASSIGN_OR_RETURN(const uint64_t needed, model->tokenizer->chat_text(*conversation.format, conversation.messages,
-                                                                           add_generation_prompt, {text, capacity}));
+  MOTE_RETURN_IF_ERROR(read_conversation(model, options, messages, n_messages, &conversation));
+  MOTE_ASSIGN_OR_RETURN(const uint64_t needed,
+                        model->tokenizer->chat_text(*conversation.format, conversation.prompt, {text, capacity}));
   return finish_output(needed, capacity, n_bytes, "text bytes");
 }
 
-Status chat_tokens(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                   bool add_generation_prompt, const mote_memory& scratch, int32_t* tokens, size_t capacity,
-                   size_t* n_tokens) {
+Status chat_tokens(const mote_model* model, const mote_chat_options* options, const mote_message* messages,
+                   size_t n_messages, const mote_memory& scratch, int32_t* tokens, size_t capacity, size_t* n_tokens) {
   MOTE_RETURN_IF_ERROR(check_list(tokens, capacity, n_tokens, "tokens"));
   Conversation conversation;
-  MOTE_RETURN_IF_ERROR(read_conversation(model, format, messages, n_messages, &conversation));
+  MOTE_RETURN_IF_ERROR(read_conversation(model, options, messages, n_messages, &conversation));
   const Tokenizer& tokenizer = *model->tokenizer;
   const uint64_t most_bytes = tokenizer.chat_scratch_bytes(n_messages, conversation.text_bytes);
   MOTE_ASSIGN_OR_RETURN(const Encoded encoded, with_scratch(scratch, most_bytes, [&](std::span<std::byte> bytes) {
-                          return tokenizer.chat_tokens(*conversation.format, conversation.messages,
-                                                       add_generation_prompt, {tokens, capacity}, bytes);
+                          return tokenizer.chat_tokens(*conversation.format, conversation.prompt, {tokens, capacity},
+                                                       bytes);
                         }));
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");
+}
+
+// The two things that the shorter calls ask for.
+mote_chat_options chat_options(const char* format, int32_t add_generation_prompt) {
+  mote_chat_options options{};
+  options.struct_bytes = sizeof options;
+  options.format = format;
+  options.no_generation_prompt = add_generation_prompt == 0 ? 1 : 0;
+  return options;
 }
 
 // ------------------------------------------------------------------------------------------------ the answer
@@ -237,20 +250,31 @@ int32_t mote_end_token(const mote_model* model, uint32_t index) {
   return model == nullptr || model->tokenizer == nullptr ? -1 : model->tokenizer->end_token(index);
 }
 
+mote_status mote_chat_text_with(const mote_model* model, const mote_chat_options* options, const mote_message* messages,
+                                size_t n_messages, char* text, size_t capacity, size_t* n_bytes, mote_error* error) {
+  return mote::report(mote::chat_text(model, options, messages, n_messages, text, capacity, n_bytes), error);
+}
+
 mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
                            int32_t add_generation_prompt, char* text, size_t capacity, size_t* n_bytes,
                            mote_error* error) {
-  return mote::report(
-      mote::chat_text(model, format, messages, n_messages, add_generation_prompt != 0, text, capacity, n_bytes), error);
+  const mote_chat_options options = mote::chat_options(format, add_generation_prompt);
+  return mote_chat_text_with(model, &options, messages, n_messages, text, capacity, n_bytes, error);
+}
+
+mote_status mote_chat_tokens_with(const mote_model* model, const mote_chat_options* options,
+                                  const mote_message* messages, size_t n_messages, mote_memory scratch, int32_t* tokens,
+                                  size_t capacity, size_t* n_tokens, mote_error* error) {
+  const mote::FloatMode float_mode;
+  return mote::report(mote::chat_tokens(model, options, messages, n_messages, scratch, tokens, capacity, n_tokens),
+                      error);
 }
 
 mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
                              size_t n_messages, int32_t add_generation_prompt, mote_memory scratch, int32_t* tokens,
                              size_t capacity, size_t* n_tokens, mote_error* error) {
-  const mote::FloatMode float_mode;
-  return mote::report(mote::chat_tokens(model, format, messages, n_messages, add_generation_prompt != 0, scratch,
-                                        tokens, capacity, n_tokens),
-                      error);
+  const mote_chat_options options = mote::chat_options(format, add_generation_prompt);
+  return mote_chat_tokens_with(model, &options, messages, n_messages, scratch, tokens, capacity, n_tokens, error);
 }
 
 uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes) {

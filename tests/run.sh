@@ -135,7 +135,7 @@ else
 fi
 # Builds that others choose: the smallest, and one backend with a few formats.
 build size '' size
-build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0'
+build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0' -DMOTE_TOKENIZERS=gpt2
 # The library by the oldest tools that it promises, with the C++ library that Android has.
 if (need_packages oldest) && cmake=$(need_oldest_cmake); then
   (CC=clang-14 CXX=clang++-14 && build release '' oldest -DMOTE_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS=-stdlib=libc++)

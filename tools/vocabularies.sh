@@ -1,9 +1,10 @@
 # shellcheck shell=sh
 # Vocabularies of larger models, for the tests of `tests/run.sh --real`. Source this file after dependencies.sh, then call
 #
-#   need_vocabularies   prints a folder of gemma3.gguf, gpt2.gguf, llama2-spm.gguf, llama3.gguf, qwen2_5.gguf, qwen3.gguf
+#   need_vocabularies   prints a folder of bert-minilm.gguf, gemma3.gguf, gpt2.gguf, llama2-spm.gguf, llama3.gguf,
+#                       qwen2_5.gguf, qwen3.gguf
 #
-# They are named as the reference outputs are. About 430 MB are downloaded once; 22 MB of them are kept, and gemma3.
+# They are named as the reference outputs are. About 510 MB are downloaded once; 23 MB of them are kept, and gemma3.
 mote_root=${mote_root:?source tools/dependencies.sh first}
 mote_cache=${mote_cache:?source tools/dependencies.sh first}
 
@@ -31,6 +32,11 @@ need_vocabularies() {
     fi
     mv "$work/out" "$vocabularies"
     rm -rf "$work"
+  fi
+  if [ ! -e "$vocabularies/bert-minilm.gguf" ]; then
+    minilm=$(need_model minilm_tokenizer) || exit 1
+    python3 "$mote_root/tools/vocabulary_gguf.py" "$minilm" - bert-bge 1 "$vocabularies/.new" || exit 1
+    mv "$vocabularies/.new" "$vocabularies/bert-minilm.gguf"
   fi
   echo "$vocabularies"
 }

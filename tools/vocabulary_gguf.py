@@ -1,6 +1,7 @@
-"""A GGUF file that holds a vocabulary and no tensors, made of a tokenizer.json with byte-level BPE. Python alone.
+"""A GGUF file that holds a vocabulary and no tensors, made of a tokenizer.json with byte-level BPE or WordPiece. Python
+alone.
 
-  vocabulary_gguf.py TOKENIZER.json TOKENIZER_CONFIG.json PRE_TOKENIZER ADD_BOS(0|1) OUT.gguf
+  vocabulary_gguf.py TOKENIZER.json TOKENIZER_CONFIG.json|- PRE_TOKENIZER ADD_BOS(0|1) OUT.gguf
 """
 import json
 import struct
@@ -42,13 +43,38 @@ def pieces_of(tokenizer):
     return [pieces.get(number, (f"[PAD{number}]", UNUSED)) for number in range(max(pieces) + 1)]
 
 
-def main():
-    tokenizer_path, config_path, pre_tokenizer, add_bos, out_path = sys.argv[1:]
-    tokenizer, config = load(tokenizer_path), load(config_path)
-    pieces = pieces_of(tokenizer)
+def word_pieces(pieces):
+    """As GGUF spells them: U+2581 before what begins a word, nothing before continuations."""
+    def spelled(piece):
+        return piece[2:] if piece.startswith("##") else "\u2581" + piece
+    return [(piece if kind == CONTROL else spelled(piece), kind) for piece, kind in pieces]
+
+
+def vocabulary(kind, pre_tokenizer, pieces, add_bos):
+    return [
+        entry("tokenizer.ggml.model", STRING, kind),
+        entry("tokenizer.ggml.pre", STRING, pre_tokenizer),
+        entry("tokenizer.ggml.tokens", ARRAY, [piece for piece, _ in pieces], STRING),
+        entry("tokenizer.ggml.token_type", ARRAY, [kind for _, kind in pieces], INT32),
+        entry("tokenizer.ggml.add_bos_token", BOOL, add_bos == "1"),
+    ]
+
+
+def bert_entries(tokenizer, pieces, pre_tokenizer, add_bos):
+    pieces = word_pieces(pieces)
     ids = {piece: number for number, (piece, _) in enumerate(pieces)}
+    named = (("unknown", "[UNK]"), ("cls", "[CLS]"), ("seperator", "[SEP]"), ("padding", "[PAD]"), ("mask", "[MASK]"))
+    return [
+        entry("general.architecture", STRING, "bert"),
+        *vocabulary("bert", pre_tokenizer, pieces, add_bos),
+        *(entry(f"tokenizer.ggml.{name}_token_id", UINT32, ids[piece]) for name, piece in named),
+        entry("tokenizer.ggml.normalizer.lowercase", BOOL, tokenizer["normalizer"]["lowercase"]),
+    ]
+
+
+def byte_level_entries(tokenizer, pieces, pre_tokenizer, add_bos):
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
-    entries = [
+    return [
         entry("general.architecture", STRING, "llama"),
         entry("llama.context_length", UINT32, 4096),
         entry("llama.embedding_length", UINT32, 64),
@@ -57,13 +83,18 @@ def main():
         entry("llama.attention.head_count", UINT32, 1),
         entry("llama.attention.layer_norm_rms_epsilon", FLOAT32, 1e-6),
         entry("llama.rope.dimension_count", UINT32, 64),
-        entry("tokenizer.ggml.model", STRING, "gpt2"),
-        entry("tokenizer.ggml.pre", STRING, pre_tokenizer),
-        entry("tokenizer.ggml.tokens", ARRAY, [piece for piece, _ in pieces], STRING),
-        entry("tokenizer.ggml.token_type", ARRAY, [kind for _, kind in pieces], INT32),
+        *vocabulary("gpt2", pre_tokenizer, pieces, add_bos),
         entry("tokenizer.ggml.merges", ARRAY, merges, STRING),
-        entry("tokenizer.ggml.add_bos_token", BOOL, add_bos == "1"),
     ]
+
+
+def main():
+    tokenizer_path, config_path, pre_tokenizer, add_bos, out_path = sys.argv[1:]
+    tokenizer, config = load(tokenizer_path), {} if config_path == "-" else load(config_path)
+    pieces = pieces_of(tokenizer)
+    ids = {piece: number for number, (piece, _) in enumerate(pieces)}
+    make = bert_entries if tokenizer["model"]["type"] == "WordPiece" else byte_level_entries
+    entries = make(tokenizer, pieces, pre_tokenizer, add_bos)
     for name, key in (("bos", "bos_token"), ("eos", "eos_token"), ("padding", "pad_token")):
         piece = config.get(key)
         piece = piece["content"] if isinstance(piece, dict) else piece

@@ -10,10 +10,6 @@ namespace {
 
 constexpr uint32_t kGone = UINT32_MAX;
 
-bool is_text(PieceType type) {
-  return type == PieceType::normal || type == PieceType::user_defined || type == PieceType::undefined;
-}
-
 // Walks the word as the vocabulary spells it.
 template <class Each>
 bool each_spelled_byte(std::string_view word, Each each) {
@@ -28,8 +24,7 @@ bool each_spelled_byte(std::string_view word, Each each) {
 
 }   // namespace
 
-Status BytePairs::open(const gguf::File& file, const Vocabulary& vocabulary, bool whole_words, int32_t unknown_id,
-                       Arena& arena) {
+Status BytePairs::open(const gguf::File& file, const Vocabulary& vocabulary, bool whole_words, Arena& arena) {
   whole_words_ = whole_words;
   MOTE_RETURN_IF_ERROR(merges_.open(file, vocabulary, arena));
   if (arena.measuring()) return {};
@@ -37,7 +32,7 @@ Status BytePairs::open(const gguf::File& file, const Vocabulary& vocabulary, boo
     char spelled[4];
     const uint32_t n = encode_utf8(kByteLevel.code_point[b], spelled);
     const int32_t id = vocabulary.find(std::string_view(spelled, n));
-    byte_ids_[b] = id >= 0 && is_text(vocabulary.type(static_cast<uint32_t>(id))) ? id : unknown_id;
+    byte_ids_[b] = id >= 0 && is_text_piece(vocabulary.type(static_cast<uint32_t>(id))) ? id : -1;
   }
   return {};
 }
@@ -52,7 +47,7 @@ int32_t BytePairs::find_whole(std::string_view word, const Vocabulary& vocabular
                word, [&](uint8_t byte) { return at < piece.size() && static_cast<uint8_t>(piece[at++]) == byte; }) &&
            at == piece.size();
   });
-  return id >= 0 && is_text(vocabulary.type(static_cast<uint32_t>(id))) ? id : -1;
+  return id >= 0 && is_text_piece(vocabulary.type(static_cast<uint32_t>(id))) ? id : -1;
 }
 
 // A byte without a piece is left out, as the reference does.

@@ -16,7 +16,7 @@ class BytePairs {
   static constexpr uint64_t scratch_bytes(uint64_t word_bytes) { return 24 * word_bytes + 3 * Scratch::kAlignment; }
   static constexpr uint64_t kStackWord = 160;
 
-  Status open(const gguf::File& file, const Vocabulary& vocabulary, bool whole_words, int32_t unknown_id, Arena& arena);
+  Status open(const gguf::File& file, const Vocabulary& vocabulary, bool whole_words, Arena& arena);
 
   // Appends the pieces of a word. False: `scratch` is too small and says what it needed. Steps are symbols and heap
   // entries looked at.

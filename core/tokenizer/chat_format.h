@@ -19,15 +19,37 @@ struct ChatMessage {
 // The messages of a conversation, wherever they are: no list of our own bounds their number.
 using ChatMessages = Listing<ChatMessage>;
 
-// What a format writes around messages. `trims` cuts white space at both ends of a content, as Python's strip does.
+// What is asked of a format.
+struct ChatPrompt {
+  ChatMessages messages;
+  bool add_generation_prompt = true;   // end where the answer begins
+  bool thinks = true;                  // false: the model is told not to think first, where the format has a switch
+};
+
+// What a format writes around a message. Both empty: the format has no such messages.
+struct ChatTurn {
+  std::string_view before, after;
+};
+
+// A system message at the beginning is a turn of its own, or stands before the first user's text, as it is, with a
+// blank line between.
+enum class SystemPlace : uint8_t { own_turn, first_user_turn };
+
 struct ChatStyle {
-  std::string_view before_role, after_role, after_content;
-  bool begins_with_bos;
-  bool trims;
+  ChatTurn system, user, assistant;   // the answer begins after assistant.before
+  bool begins_with_bos = false;
+  bool ends_answers_with_eos = false;   // the model's end token, before assistant.after
+  bool trims = false;                   // white space at both ends of a content is cut, as Python's strip does
+  bool needs_message = false;
+  bool alternates = false;   // user and assistant in turn, after the system message; nothing else
+  SystemPlace system_place = SystemPlace::own_turn;
   // A system message always comes first and begins with this, the date and a blank line, when not empty.
-  std::string_view system_preface, date;
+  std::string_view system_preface = {}, date = {};
+  // Answers may begin with a thought, <think> to </think>. Those before the last question are left out of the prompt;
+  // an empty one at the end of the prompt keeps the model from thinking.
+  bool has_thoughts = false;
   // The template in squeezed form (chat_template.h), in stretches; one that begins with ? may be missing.
-  std::span<const std::string_view> marks;
+  std::span<const std::string_view> marks = {};
 };
 
 struct ChatFormat {
@@ -39,6 +61,8 @@ struct ChatFormat {
 
 // The bare format of that name, without a default system message. unsupported lists the names.
 Result<const ChatFormat*> find_chat_format(std::string_view name);
+// The index-th row of chat_formats.inc, or nullptr.
+const ChatFormat* chat_format_row(uint32_t index);
 // The index-th name, or empty.
 std::string_view chat_format_name(uint32_t index);
 
@@ -54,12 +78,16 @@ struct ChatSink {
   void (*put)(void* user, std::string_view text, bool parse_special);
 };
 
-// bos_text: the model's start token as text; empty: none. invalid_argument for a role that the format does not know, or
-// no message where it needs one.
-Status render_chat(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                   std::string_view bos_text, const ChatSink& sink);
+// The model's start and end token as text; empty: it has none.
+struct ChatTokens {
+  std::string_view bos, eos;
+};
+
+// invalid_argument for a role that the format does not know, roles in an order that it does not have, or no message
+// where it needs one.
+Status render_chat(const ChatFormat& format, const ChatPrompt& prompt, const ChatTokens& tokens, const ChatSink& sink);
 
 // Calls of `put` that rendering n messages makes at most.
-constexpr uint64_t chat_parts(uint64_t n_messages) { return 5 * n_messages + 12; }
+constexpr uint64_t chat_parts(uint64_t n_messages) { return 6 * n_messages + 12; }
 
 }   // namespace mote

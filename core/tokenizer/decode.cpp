@@ -65,11 +65,20 @@ void put_byte_piece(std::string_view spelling, ByteSink& sink) {
   if (spelling.size() == 6) sink.put(static_cast<char>(static_cast<unsigned char>(digit(3) * 16 + digit(4))));
 }
 
+// Every piece that begins a word has a blank before it, and so has one that is not spelled like a word.
+void put_word_piece(std::string_view spelling, PieceType type, ByteSink& sink) {
+  constexpr std::string_view kWordMark = "\xE2\x96\x81";
+  const bool marked = slice(spelling, 0, kWordMark.size()) == kWordMark;
+  if (marked || (type != PieceType::normal && type != PieceType::undefined)) sink.put(' ');
+  sink.put_all(slice(spelling, marked ? kWordMark.size() : 0));
+}
+
 void put_piece(const Vocabulary& vocabulary, uint32_t id, bool show_control, ByteSink& sink) {
   const std::string_view spelling = vocabulary.spelling(id);
   const PieceType type = vocabulary.type(id);
   if (type == PieceType::control && !show_control) return;
-  if (vocabulary.kind() == TokenizerKind::sentencepiece)
+  if (vocabulary.kind() == TokenizerKind::word_pieces) return put_word_piece(spelling, type, sink);
+  if (vocabulary.spells_spaces())
     return type == PieceType::byte ? put_byte_piece(spelling, sink) : put_sentencepiece(spelling, sink);
   if (type == PieceType::control || type == PieceType::user_defined || type == PieceType::unknown)
     return sink.put_all(spelling);
@@ -86,7 +95,7 @@ uint64_t Tokenizer::piece(int32_t id, bool show_control, std::span<char> out) co
 }
 
 Result<uint64_t> Tokenizer::detokenize(std::span<const int32_t> ids, bool show_control, std::span<char> out) const {
-  ByteSink sink(out, adds_space_prefix_);
+  ByteSink sink(out, drops_first_blank());
   for (const int32_t id : ids) {
     if (!in_vocabulary(id))
       return Status::error(Code::invalid_argument, "token {} is outside of the vocabulary of {}", id, n_vocab());
@@ -95,12 +104,11 @@ Result<uint64_t> Tokenizer::detokenize(std::span<const int32_t> ids, bool show_c
   return sink.count();
 }
 
-Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, const ChatMessages& messages,
-                                      bool add_generation_prompt, std::span<char> out) const {
+Result<uint64_t> Tokenizer::chat_text(const ChatFormat& format, const ChatPrompt& prompt, std::span<char> out) const {
   ByteSink bytes(out);
   const ChatSink sink{&bytes,
                       [](void* user, std::string_view text, bool) { static_cast<ByteSink*>(user)->put_all(text); }};
-  MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, bos_text(), sink));
+  MOTE_RETURN_IF_ERROR(render_chat(format, prompt, chat_token_texts(), sink));
   return bytes.count();
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/tokenizer/nfc.h"
 #include "core/tokenizer/tokenizer.h"
+#include "core/tokenizer/tokenizer_kinds.h"
 
 namespace mote {
 namespace {
@@ -121,7 +122,7 @@ class TextEncoder {
 
   // Special pieces stand for themselves; what is between them is ordinary text.
   bool cut() {
-    const bool user_defined = t_.kind_ == TokenizerKind::byte_level;   // SentencePiece finds its own
+    const bool user_defined = !t_.vocabulary_.spells_spaces();   // SentencePiece finds its own
     size_t start = 0, stretch = 0;
     for (size_t at = 0; at < text_.size();) {
       while (at >= stretches_[stretch].end) ++stretch;
@@ -147,9 +148,31 @@ class TextEncoder {
   bool ordinary(std::string_view text) {
     if (text.empty()) return true;
     const uint64_t mark = scratch_.mark();
-    const bool done = t_.kind_ == TokenizerKind::byte_level ? byte_level(text) : sentencepiece(text);
+    const bool done = pieces_of(text);
     scratch_.release(mark);
     return done;
+  }
+
+  bool pieces_of(std::string_view text) {
+    switch (t_.kind_) {
+      case TokenizerKind::byte_level:
+        if constexpr (is_built(TokenizerKind::byte_level)) return byte_level(text);
+        break;
+      case TokenizerKind::sentencepiece:
+        if constexpr (is_built(TokenizerKind::sentencepiece)) return sentencepiece(text);
+        break;
+      case TokenizerKind::unigram:
+        leading_bos();
+        if constexpr (is_built(TokenizerKind::unigram))
+          return t_.unigram_.encode(text, t_.vocabulary_, scratch_, sink_, &steps_);
+        break;
+      case TokenizerKind::word_pieces:
+        leading_bos();
+        if constexpr (is_built(TokenizerKind::word_pieces))
+          t_.word_pieces_.encode(text, t_.vocabulary_, sink_, &steps_);
+        break;
+    }
+    return true;
   }
 
   bool byte_level(std::string_view text) {
@@ -201,64 +224,76 @@ Result<Encoded> Tokenizer::encode(std::span<const TextPart> parts, bool add_spec
   return encoder.result();
 }
 
-namespace {
-
-uint64_t merging_bytes(TokenizerKind kind, uint64_t text_bytes) {
-  return kind == TokenizerKind::byte_level ? BytePairs::scratch_bytes(text_bytes)
-                                           : SentencePieces::scratch_bytes(text_bytes + 1) + text_bytes + 1;
+// What an ordinary stretch of that many bytes of clean text takes at most.
+uint64_t Tokenizer::merging_bytes(uint64_t clean_bytes) const {
+  switch (kind_) {
+    case TokenizerKind::byte_level:
+      return BytePairs::scratch_bytes(clean_bytes);
+    case TokenizerKind::sentencepiece:
+      return SentencePieces::scratch_bytes(clean_bytes + 1) + clean_bytes + 1;
+    case TokenizerKind::unigram:
+      if constexpr (is_built(TokenizerKind::unigram)) return unigram_.scratch_bytes(clean_bytes);
+      break;
+    case TokenizerKind::word_pieces:
+      break;
+  }
+  return 0;
 }
-
-}   // namespace
 
 uint64_t Tokenizer::scratch_bytes(uint64_t text_bytes) const {
   // A bad byte becomes three; so may a character under NFC, but never both.
   const uint64_t n = 3 * std::min(text_bytes, kMaxTextBytes);
-  return n + (pre_ != nullptr && pre_->nfc ? n : 0) + merging_bytes(kind_, n) + 64;
+  return n + (pre_ != nullptr && pre_->nfc ? n : 0) + merging_bytes(n) + 64;
 }
 
 uint64_t Tokenizer::scratch_bytes(std::string_view text) const {
-  const uint64_t clean = measure_clean(text).bytes;
-  const bool normalises = pre_ != nullptr && pre_->nfc && !is_surely_nfc(text);
-  return std::min(scratch_bytes(uint64_t{text.size()}),
-                  clean + (normalises ? kNfcGrowth * clean : 0) +
-                      merging_bytes(kind_, normalises ? kNfcGrowth * clean : clean) + 64);
+  const Cleaned clean = measure_clean(text);
+  const uint64_t most = scratch_bytes(uint64_t{text.size()});
+  if constexpr (is_built(TokenizerKind::unigram))
+    if (kind_ == TokenizerKind::unigram)
+      return clean.changed ? most : std::min(most, clean.bytes + unigram_.scratch_bytes(text) + 64);
+  const uint64_t normal = pre_ != nullptr && pre_->nfc && !is_surely_nfc(text) ? kNfcGrowth * clean.bytes : 0;
+  return std::min(most, clean.bytes + normal + merging_bytes(std::max(clean.bytes, normal)) + 64);
 }
 
-std::string_view Tokenizer::bos_text() const {
-  return bos_ >= 0 ? vocabulary_.spelling(static_cast<uint32_t>(bos_)) : std::string_view();
+ChatTokens Tokenizer::chat_token_texts() const {
+  const auto text = [this](int32_t id) {
+    return id >= 0 ? vocabulary_.spelling(static_cast<uint32_t>(id)) : std::string_view();
+  };
+  return {text(bos_), text(eos_)};
 }
 
-Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, const ChatMessages& messages,
-                                       bool add_generation_prompt, std::span<int32_t> out,
+Result<Encoded> Tokenizer::chat_tokens(const ChatFormat& format, const ChatPrompt& prompt, std::span<int32_t> out,
                                        std::span<std::byte> scratch) const {
-  if (messages.size() > kMaxTextBytes)   // each brings text of the format's own
-    return Status::error(Code::invalid_argument, "a conversation of {} messages has over {} bytes", messages.size(),
-                         kMaxTextBytes);
+  if (prompt.messages.size() > kMaxTextBytes)   // each brings text of the format's own
+    return Status::error(Code::invalid_argument, "a conversation of {} messages has over {} bytes",
+                         prompt.messages.size(), kMaxTextBytes);
   TextEncoder encoder(*this, out, Scratch(scratch));
   struct Collected {
     TextPart* parts;
     uint64_t count, capacity;
-  } collected{nullptr, 0, chat_parts(messages.size())};
+  } collected{nullptr, 0, chat_parts(prompt.messages.size())};
   collected.parts = encoder.scratch().take<TextPart>(collected.capacity);
   if (collected.parts == nullptr) return encoder.too_small();
   const ChatSink sink{&collected, [](void* user, std::string_view text, bool parse_special) {
                         auto* to = static_cast<Collected*>(user);
                         if (to->count < to->capacity && !text.empty()) to->parts[to->count++] = {text, parse_special};
                       }};
-  MOTE_RETURN_IF_ERROR(render_chat(format, messages, add_generation_prompt, bos_text(), sink));
+  MOTE_RETURN_IF_ERROR(render_chat(format, prompt, chat_token_texts(), sink));
   if (adds_bos_) encoder.begin_with_bos();
   MOTE_RETURN_IF_ERROR(encoder.encode({collected.parts, static_cast<size_t>(collected.count)}, false));
   return encoder.result();
 }
 
 uint64_t Tokenizer::chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const {
-  // The format's own text is short: at most this much for a message, and once for the rest.
+  // The format's own text is short: at most this much and an end token for a message, and once for the rest.
   constexpr uint64_t kAround = 64, kOnce = 512;
+  const ChatTokens tokens = chat_token_texts();
   n_messages = std::min(n_messages, kMaxTextBytes);   // more are refused
   text_bytes = std::min(text_bytes, kMaxTextBytes);
   const uint64_t parts = chat_parts(n_messages);
   return parts * (sizeof(TextPart) + 2 * sizeof(size_t)) +
-         scratch_bytes(text_bytes + kAround * n_messages + kOnce + bos_text().size()) + 64;
+         scratch_bytes(text_bytes + (kAround + tokens.eos.size()) * n_messages + kOnce + tokens.bos.size()) + 64;
 }
 
 }   // namespace mote

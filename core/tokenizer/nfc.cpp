@@ -1,40 +1,31 @@
 #include "core/tokenizer/nfc.h"
 
 #include "core/base/utf8.h"
-#include "core/tokenizer/unicode/unicode.h"
+#include "core/tokenizer/decomposition.h"
 
 namespace mote {
 namespace {
 
 constexpr uint32_t kNoStarter = 0xFFFFFFFF;   // composes with nothing
 
-// A place in the fully decomposed text: a byte of the original, and a part of the decomposition of what is there.
-struct Place {
-  size_t byte;
-  uint32_t part;
-};
-
 class Normalizer {
  public:
-  Normalizer(std::string_view text, char* to) : text_(text), to_(to) {}
+  Normalizer(std::string_view text, char* to) : text_(text), to_(to), decomposed_(text) {}
 
   size_t run() {
-    Place at{0, 0};
-    while (at.byte < text_.size()) {
+    Place at = decomposed_.begin();
+    while (!decomposed_.done(at)) {
       if (copy_ascii(&at)) continue;
       // The first starter; marks before any starter are only put in order.
-      at = peek(at).combining != 0 ? emit_run(kNoStarter, at) : compose_from(at);
+      at = decomposed_.peek(at).combining != 0 ? emit_run(kNoStarter, at) : compose_from(at);
     }
     return written_;
   }
-  uint64_t steps() const { return steps_; }
+  uint64_t steps() const { return decomposed_.steps(); }
 
  private:
-  struct Code {
-    uint32_t code_point;
-    uint32_t combining;
-    Place next;
-  };
+  using Place = Decomposition<>::Place;
+  using Code = Decomposition<>::Code;
 
   // Two ASCII characters in a row: the first can neither change nor take up the second.
   bool copy_ascii(Place* at) {
@@ -43,23 +34,8 @@ class Normalizer {
     if (at->part != 0 || !ascii(i) || (i + 1 < text_.size() && !ascii(i + 1))) return false;
     to_[written_++] = text_[i];
     at->byte = i + 1;
-    ++steps_;
+    decomposed_.count_step();
     return true;
-  }
-
-  Code peek(Place at) {
-    ++steps_;
-    const Utf8Character c = decode_utf8(text_.data() + at.byte, text_.size() - at.byte);
-    // Full decomposition: only the first part decomposes further, so the rest collects from the back.
-    uint32_t parts[4], step[2], count = 0, first = c.code_point;
-    for (uint32_t n; (n = decompose(first, step)) != 0 && count < 3;) {
-      if (n == 2) parts[count++] = step[1];
-      first = step[0];
-    }
-    parts[count++] = first;
-    const uint32_t code_point = parts[count - 1 - at.part];
-    const bool last = at.part + 1 == count;
-    return {code_point, combining_class(code_point), last ? Place{at.byte + c.bytes, 0} : Place{at.byte, at.part + 1}};
   }
 
   void emit(uint32_t code_point) { written_ += encode_utf8(code_point, to_ + written_); }
@@ -68,34 +44,17 @@ class Normalizer {
   // are taken up by it; the rest is passed to `unused`. Returns where the run ends.
   template <class Unused>
   Place walk_run(uint32_t* starter, Place start, Unused unused) {
-    uint32_t done = 0;   // classes up to here were walked
     uint32_t last_unused = 0;
-    Place end = start;
-    for (;;) {
-      uint32_t next_class = 256;
-      for (Place at = start; at.byte < text_.size();) {
-        const Code c = peek(at);
-        if (c.combining == 0) break;
-        at = end = c.next;
-        if (c.combining > done && c.combining < next_class) next_class = c.combining;
+    return decomposed_.each_mark(start, [&](uint32_t mark, uint32_t combining) {
+      // A mark is blocked when one of the same class stands between it and the starter.
+      const uint32_t composite = last_unused < combining ? compose(*starter, mark) : 0;
+      if (composite != 0) {
+        *starter = composite;
+      } else {
+        last_unused = combining;
+        unused(mark);
       }
-      if (next_class == 256) return end;
-      for (Place at = start; at.byte < text_.size();) {
-        const Code c = peek(at);
-        if (c.combining == 0) break;
-        at = c.next;
-        if (c.combining != next_class) continue;
-        // A mark is blocked when one of the same class stands between it and the starter.
-        const uint32_t composite = last_unused < c.combining ? compose(*starter, c.code_point) : 0;
-        if (composite != 0) {
-          *starter = composite;
-        } else {
-          last_unused = c.combining;
-          unused(c.code_point);
-        }
-      }
-      done = next_class;
-    }
+    });
   }
 
   // Writes the starter as its marks make it, then the marks that are left over.
@@ -107,14 +66,14 @@ class Normalizer {
   }
 
   Place compose_from(Place at) {
-    Code first = peek(at);
+    Code first = decomposed_.peek(at);
     uint32_t starter = first.code_point;
     for (;;) {
       bool all_taken = true;
       uint32_t composed = starter;
       const Place end = walk_run(&composed, first.next, [&](uint32_t) { all_taken = false; });
-      if (!all_taken || end.byte >= text_.size()) return emit_run(starter, first.next);
-      const Code next = peek(end);
+      if (!all_taken || decomposed_.done(end)) return emit_run(starter, first.next);
+      const Code next = decomposed_.peek(end);
       const uint32_t composite = compose(composed, next.code_point);
       if (composite == 0) {
         emit(composed);
@@ -128,7 +87,7 @@ class Normalizer {
   std::string_view text_;
   char* to_;
   size_t written_ = 0;
-  uint64_t steps_ = 0;
+  Decomposition<> decomposed_;
 };
 
 }   // namespace

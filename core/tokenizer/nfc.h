@@ -1,5 +1,4 @@
-// Unicode normalisation form C (UAX #15) of valid UTF-8, without recursion or buffers: a run of combining marks is
-// walked once per combining class in it, so a million marks cost a bounded number of passes, not a sort.
+// Unicode normalisation form C (UAX #15) of valid UTF-8.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -3,34 +3,15 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/base/bytes.h"
 #include "core/base/slice.h"
 #include "core/base/utf8.h"
 
 namespace mote {
 namespace {
 
-constexpr std::string_view kScoresKey = "tokenizer.ggml.scores", kTokensKey = "tokenizer.ggml.tokens";
 // Marks in a span, which is a length below 2^30.
 constexpr uint32_t kFrozen = 0x80000000u;   // a user-defined piece
 constexpr uint32_t kFirst = 0x40000000u;    // a symbol begins at this byte
-
-bool is_text(PieceType type) {
-  return type == PieceType::normal || type == PieceType::user_defined || type == PieceType::undefined;
-}
-
-int32_t hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// The byte that <0xHH> stands for, or -1.
-int32_t byte_of(std::string_view piece) {
-  if (piece.size() != 6 || slice(piece, 0, 3) != "<0x" || piece[5] != '>') return -1;
-  const int32_t high = hex_digit(piece[3]), low = hex_digit(piece[4]);
-  return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
 
 // Rising floats as rising unsigned numbers; the two zeros are one.
 uint32_t rising(float value) {
@@ -69,43 +50,8 @@ struct SentencePieces::Merging {
   }
 };
 
-Status SentencePieces::open(const gguf::File& file, const Vocabulary& vocabulary, int32_t unknown_id, bool measuring) {
-  MOTE_ASSIGN_OR_RETURN(const gguf::Entry scores, file.get_array(kScoresKey, gguf::Type::float32));
-  if (scores.count != vocabulary.size())
-    return Status::error(Code::bad_model, "{} has {} elements, {} has {}", kScoresKey, scores.count, kTokensKey,
-                         vocabulary.size());
-  scores_ = scores.value;
-  unknown_id_ = unknown_id;
-  if (measuring) return {};
-
-  byte_ids_.fill(-1);
-  uint32_t n_bytes = 0;
-  for (uint32_t id = 0; id < vocabulary.size(); ++id) {
-    if (const float value = score(id); value != value)
-      return Status::error(Code::bad_model, "{}: the score of piece {} is not a number", kScoresKey, id);
-    if (vocabulary.type(id) != PieceType::byte) continue;
-    const int32_t byte = byte_of(vocabulary.spelling(id));
-    if (byte < 0)
-      return Status::error(Code::bad_model, "{}: byte piece {} is {}, expected <0x00> to <0xFF>", kTokensKey, id,
-                           vocabulary.spelling(id));
-    if (byte_ids_[static_cast<size_t>(byte)] >= 0)
-      return Status::error(Code::bad_model, "{}: pieces {} and {} both stand for byte {}", kTokensKey,
-                           byte_ids_[static_cast<size_t>(byte)], id, byte);
-    byte_ids_[static_cast<size_t>(byte)] = static_cast<int32_t>(id);
-    ++n_bytes;
-  }
-  if (n_bytes != 0 && n_bytes != 256)
-    return Status::error(Code::bad_model, "{} has {} byte pieces, allowed are none or all 256", kTokensKey, n_bytes);
-  if (n_bytes == 0 && unknown_id < 0)
-    return Status::error(Code::bad_model,
-                         "{} has neither byte pieces nor an unknown piece, so not every text has tokens", kTokensKey);
-  return {};
-}
-
-float SentencePieces::score(uint32_t id) const { return load_le<float>(scores_ + 4 * uint64_t{id}); }
-
 int32_t SentencePieces::find(std::string_view text, const Vocabulary& vocabulary, uint64_t* steps) const {
-  if (text.size() > vocabulary.longest_bytes()) return -1;
+  if (text.size() > vocabulary.longest_bytes() || text.size() > Vocabulary::kMaxScoredBytes) return -1;
   *steps += text.size();
   PieceHash hash;
   for (SpelledBytes bytes(text, true); !bytes.done();) hash.add(bytes.next());
@@ -115,7 +61,7 @@ int32_t SentencePieces::find(std::string_view text, const Vocabulary& vocabulary
       if (a.next() != b.next()) return false;
     return a.done() && b.done();
   });
-  return id >= 0 && is_text(vocabulary.type(static_cast<uint32_t>(id))) ? id : -1;
+  return id >= 0 && is_text_piece(vocabulary.type(static_cast<uint32_t>(id))) ? id : -1;
 }
 
 // One symbol per character, but user-defined pieces whole.
@@ -142,7 +88,7 @@ void SentencePieces::consider(Merging& m, uint32_t left, uint32_t right) const {
   const uint32_t span = m.span(left) + m.span(right);
   const int32_t id = find(slice(m.text, left, span), m.vocabulary, m.steps);
   if (id < 0) return;
-  m.heap[m.waiting++] = {~rising(score(static_cast<uint32_t>(id))), left, span};
+  m.heap[m.waiting++] = {~rising(scores_[static_cast<uint32_t>(id)]), left, span};
   std::push_heap(m.heap, m.heap + m.waiting, kComesLater);
   m.count_heap();
 }
@@ -194,10 +140,8 @@ void SentencePieces::write(const Merging& m, TokenSink& sink) const {
     const int32_t id = find(symbol, m.vocabulary, m.steps);
     if (id >= 0) {
       sink.put(id);
-    } else if (byte_ids_[0] >= 0) {
-      for (SpelledBytes bytes(symbol, true); !bytes.done();) sink.put(byte_ids_[bytes.next()]);
-    } else if (!after_unknown) {
-      sink.put(unknown_id_);   // a run of unknown characters is one piece
+    } else {
+      scores_.put_unknown(symbol, after_unknown, sink);
     }
     after_unknown = id < 0;
   }

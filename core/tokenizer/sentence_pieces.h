@@ -3,10 +3,10 @@
 // become byte pieces, or the unknown piece where there are none.
 // https://github.com/google/sentencepiece/blob/master/src/bpe_model.cc (what it computes; unused pieces take no part)
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string_view>
 
+#include "core/tokenizer/piece_scores.h"
 #include "core/tokenizer/vocabulary.h"
 #include "core/tokenizer/working_memory.h"
 
@@ -17,8 +17,9 @@ class SentencePieces {
   static constexpr uint64_t scratch_bytes(uint64_t text_bytes) { return 28 * text_bytes + 3 * Scratch::kAlignment; }
   static constexpr uint64_t kStackText = 140;
 
-  // Reads tokenizer.ggml.scores and the byte pieces.
-  Status open(const gguf::File& file, const Vocabulary& vocabulary, int32_t unknown_id, bool measuring);
+  Status open(const gguf::File& file, const Vocabulary& vocabulary, int32_t unknown_id, bool measuring) {
+    return scores_.open(file, vocabulary, unknown_id, measuring);
+  }
 
   // Appends the pieces of `text`, valid UTF-8 in which spaces are spaces. False: `scratch` is too small.
   bool encode(std::string_view text, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink,
@@ -33,16 +34,13 @@ class SentencePieces {
   struct Merging;
 
   int32_t find(std::string_view text, const Vocabulary& vocabulary, uint64_t* steps) const;
-  float score(uint32_t id) const;
   void split(Merging& merging) const;
   void consider(Merging& merging, uint32_t left, uint32_t right) const;
   void write(const Merging& merging, TokenSink& sink) const;
   bool merge(std::string_view text, const Vocabulary& vocabulary, Scratch& scratch, TokenSink& sink,
              uint64_t* steps) const;
 
-  const uint8_t* scores_ = nullptr;       // f32 in the file, any address
-  std::array<int32_t, 256> byte_ids_{};   // all there, or all -1
-  int32_t unknown_id_ = -1;
+  PieceScores scores_;
 };
 
 }   // namespace mote

@@ -1,7 +1,24 @@
 #include "core/tokenizer/tokenizer.h"
 
+#include "core/tokenizer/tokenizer_kinds.h"
+
 namespace mote {
 namespace {
+
+Result<const TokenizerRow*> find_row(std::string_view model) {
+  char known[160];
+  uint32_t length = 0;
+  known[0] = 0;
+  for (const TokenizerRow& row : kTokenizerRows) {
+    if (!row.is_built) continue;
+    if (row.model == model) return &row;
+    const FormatArgument arguments[] = {FormatArgument(length == 0 ? "" : ", "), FormatArgument(row.model),
+                                        FormatArgument(row.what)};
+    length += format_sentence(known + length, static_cast<uint32_t>(sizeof known) - length, "{}{} ({})", arguments, 3);
+  }
+  return Status::error(Code::unsupported, "tokenizer.ggml.model is {}, this build knows {}", model,
+                       std::string_view(known, length));
+}
 
 constexpr std::string_view kEndTexts[] = {
 #define MOTE_END_TOKEN(text) text,
@@ -41,38 +58,18 @@ Result<Tokenizer*> Tokenizer::create(const gguf::File& file, Arena& arena) {
 
 Status Tokenizer::open(const gguf::File& file, Arena& arena) {
   MOTE_ASSIGN_OR_RETURN(const std::string_view model, file.get_string("tokenizer.ggml.model"));
-  if (model == "gpt2") {
-    kind_ = TokenizerKind::byte_level;
-  } else if (model == "llama") {
-    kind_ = TokenizerKind::sentencepiece;
-  } else {
-    const std::string_view what = model == "bert" ? " (WordPiece)" : model == "t5" ? " (SentencePiece unigram)" : "";
-    return Status::error(
-        Code::unsupported,
-        "tokenizer.ggml.model is {}{}, this build knows gpt2 (byte-level BPE) and llama (SentencePiece BPE)", model,
-        what);
-  }
+  MOTE_ASSIGN_OR_RETURN(row_, find_row(model));
+  kind_ = row_->kind;
   if (kind_ == TokenizerKind::byte_level) {
     MOTE_ASSIGN_OR_RETURN(const std::string_view name, file.get_string("tokenizer.ggml.pre"));
     pre_ = find_pre_tokenizer(name);
     if (pre_ == nullptr)
       return Status::error(Code::unsupported, "tokenizer.ggml.pre is {}, this build knows {}", name,
                            pre_tokenizer_names());
-  } else {
-    MOTE_ASSIGN_OR_RETURN(adds_space_prefix_, file.get_bool("tokenizer.ggml.add_space_prefix", true));
-    MOTE_ASSIGN_OR_RETURN(const bool squeezes, file.get_bool("tokenizer.ggml.remove_extra_whitespaces", false));
-    if (squeezes)
-      return Status::error(Code::unsupported,
-                           "tokenizer.ggml.remove_extra_whitespaces is true, this build knows false");
   }
   MOTE_RETURN_IF_ERROR(vocabulary_.open(file, kind_, arena));
-  MOTE_RETURN_IF_ERROR(read_token_ids(file, kind_ == TokenizerKind::sentencepiece || pre_->adds_bos));
-  if (!arena.measuring()) MOTE_RETURN_IF_ERROR(find_unknown(file));
-  if (kind_ == TokenizerKind::byte_level) {
-    MOTE_RETURN_IF_ERROR(byte_pairs_.open(file, vocabulary_, pre_->whole_words, unknown_, arena));
-  } else {
-    MOTE_RETURN_IF_ERROR(sentence_pieces_.open(file, vocabulary_, unknown_, arena.measuring()));
-  }
+  MOTE_RETURN_IF_ERROR(read_token_ids(file, arena.measuring()));
+  MOTE_RETURN_IF_ERROR(open_kind(file, arena));
   MOTE_ASSIGN_OR_RETURN(const std::string_view chat_template,
                         file.get_string("tokenizer.chat_template", std::string_view()));
   has_chat_template_ = !chat_template.empty();
@@ -82,23 +79,58 @@ Status Tokenizer::open(const gguf::File& file, Arena& arena) {
   return mark_end_tokens(file);
 }
 
-Status Tokenizer::read_token_ids(const gguf::File& file, bool adds_bos_by_default) {
-  MOTE_ASSIGN_OR_RETURN(bos_, token_id(file, "tokenizer.ggml.bos_token_id", n_vocab()));
-  MOTE_ASSIGN_OR_RETURN(eos_, token_id(file, "tokenizer.ggml.eos_token_id", n_vocab()));
-  MOTE_ASSIGN_OR_RETURN(
-      adds_bos_, adds(file, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos_, adds_bos_by_default));
-  MOTE_ASSIGN_OR_RETURN(adds_eos_,
-                        adds(file, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos_, false));
+Status Tokenizer::open_kind(const gguf::File& file, Arena& arena) {
+  if (vocabulary_.spells_spaces()) {
+    MOTE_ASSIGN_OR_RETURN(adds_space_prefix_, file.get_bool("tokenizer.ggml.add_space_prefix", true));
+  }
+  switch (kind_) {
+    case TokenizerKind::byte_level:
+      if constexpr (is_built(TokenizerKind::byte_level))
+        return byte_pairs_.open(file, vocabulary_, pre_->whole_words, arena);
+      break;
+    case TokenizerKind::sentencepiece: {
+      MOTE_ASSIGN_OR_RETURN(const bool squeezes, file.get_bool("tokenizer.ggml.remove_extra_whitespaces", false));
+      if (squeezes)
+        return Status::error(Code::unsupported,
+                             "tokenizer.ggml.remove_extra_whitespaces is true, this build knows false for llama");
+      if constexpr (is_built(TokenizerKind::sentencepiece))
+        return sentence_pieces_.open(file, vocabulary_, unknown_, arena.measuring());
+      break;
+    }
+    case TokenizerKind::unigram:
+      if constexpr (is_built(TokenizerKind::unigram))
+        return unigram_.open(file, vocabulary_, unknown_, adds_space_prefix_, arena.measuring());
+      break;
+    case TokenizerKind::word_pieces:
+      if constexpr (is_built(TokenizerKind::word_pieces)) return word_pieces_.open(file, unknown_, arena.measuring());
+      break;
+  }
   return {};
 }
 
-// SentencePiece vocabularies always have an unknown piece; when no key names it, its type does.
-Status Tokenizer::find_unknown(const gguf::File& file) {
-  MOTE_ASSIGN_OR_RETURN(const int32_t unknown, token_id(file, "tokenizer.ggml.unknown_token_id", n_vocab()));
-  unknown_ = kind_ == TokenizerKind::byte_level ? -1 : unknown;
-  for (uint32_t id = 0; id < n_vocab() && unknown_ < 0 && kind_ == TokenizerKind::sentencepiece; ++id)
-    if (vocabulary_.type(id) == PieceType::unknown) unknown_ = static_cast<int32_t>(id);
+Status Tokenizer::read_token_ids(const gguf::File& file, bool measuring) {
+  MOTE_ASSIGN_OR_RETURN(bos_, token_id(file, "tokenizer.ggml.bos_token_id", n_vocab()));
+  MOTE_ASSIGN_OR_RETURN(eos_, token_id(file, "tokenizer.ggml.eos_token_id", n_vocab()));
+  MOTE_ASSIGN_OR_RETURN(unknown_, token_id(file, "tokenizer.ggml.unknown_token_id", n_vocab()));
+  if (kind_ == TokenizerKind::word_pieces) {   // BERT has its own names for what goes around a text
+    MOTE_ASSIGN_OR_RETURN(const int32_t first, token_id(file, "tokenizer.ggml.cls_token_id", n_vocab()));
+    MOTE_ASSIGN_OR_RETURN(const int32_t last, token_id(file, "tokenizer.ggml.seperator_token_id", n_vocab()));
+    if (bos_ < 0) bos_ = first;
+    if (last >= 0) eos_ = last;
+  }
+  if (!measuring) find_unknown();
+  const bool adds_bos = kind_ == TokenizerKind::byte_level ? pre_->adds_bos : row_->adds_bos;
+  MOTE_ASSIGN_OR_RETURN(adds_bos_,
+                        adds(file, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos_, adds_bos));
+  MOTE_ASSIGN_OR_RETURN(
+      adds_eos_, adds(file, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos_, row_->adds_eos));
   return {};
+}
+
+// Kinds other than byte-level BPE need an unknown piece, at least now and then; when no key names it, its type does.
+void Tokenizer::find_unknown() {
+  for (uint32_t id = 0; id < n_vocab() && unknown_ < 0 && kind_ != TokenizerKind::byte_level; ++id)
+    if (vocabulary_.type(id) == PieceType::unknown) unknown_ = static_cast<int32_t>(id);
 }
 
 Status Tokenizer::mark_end_tokens(const gguf::File& file) {

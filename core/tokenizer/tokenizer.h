@@ -1,9 +1,11 @@
-// Text to token ids and back, for byte-level BPE and SentencePiece BPE vocabularies of GGUF files.
+// Text to token ids and back, for the vocabularies of GGUF files: byte-level BPE, SentencePiece BPE and unigram,
+// WordPiece.
 //
 // Everything is built once into the model arena; after that a Tokenizer is immutable and any number of threads may use
 // it. Calls take their working memory from the caller and never allocate. Time is linear in the text but for a
-// logarithm, whatever the text holds; a hostile vocabulary can make it at most 256 (special pieces) or, in
-// SentencePiece, its longest piece's bytes (4096 at most) for each byte of the text.
+// logarithm, whatever the text holds; a hostile vocabulary can make it look at 256 bytes (special pieces,
+// SentencePiece) or compare 256 pieces of up to 256 bytes (unigram; WordPiece: 100 for each of 100 characters) for each
+// byte of the text.
 //
 // Bad UTF-8 counts as U+FFFD, one for each maximal bad part. Control tokens are recognised only where the caller asks
 // (TextPart::parse_special); user-defined pieces always.
@@ -18,7 +20,9 @@
 #include "core/tokenizer/chat_format.h"
 #include "core/tokenizer/pre_tokenizer.h"
 #include "core/tokenizer/sentence_pieces.h"
+#include "core/tokenizer/unigram.h"
 #include "core/tokenizer/vocabulary.h"
+#include "core/tokenizer/word_pieces.h"
 
 namespace mote {
 
@@ -27,6 +31,8 @@ struct TextPart {
   std::string_view text;
   bool parse_special = false;   // control tokens that lie within this part are recognised
 };
+
+struct TokenizerRow;   // of tokenizer_kinds.inc
 
 struct Encoded {
   uint64_t n_tokens = 0;   // all of them; those beyond the output were not written
@@ -68,9 +74,9 @@ class Tokenizer {
   // outside of the vocabulary, and for control pieces unless show_control.
   uint64_t piece(int32_t id, bool show_control, std::span<char> out) const;
   // Room that is enough for any piece.
-  uint64_t longest_piece_bytes() const { return vocabulary_.longest_bytes(); }
-  // The bytes of a whole text: the pieces in a row, less the blank that encoding puts before a text. Counts and writes
-  // like `piece`. invalid_argument names an id outside of the vocabulary.
+  uint64_t longest_piece_bytes() const { return vocabulary_.longest_bytes() + uint64_t{1}; }
+  // The bytes of a whole text: the pieces in a row, less the blank that encoding puts before a text (or WordPiece
+  // before its first word). Counts and writes like `piece`. invalid_argument names an id outside of the vocabulary.
   Result<uint64_t> detokenize(std::span<const int32_t> ids, bool show_control, std::span<char> out) const;
 
   // The format that belongs to the model's own template, or the status that says why there is none.
@@ -81,10 +87,9 @@ class Tokenizer {
   // The prompt of a conversation as text (counted and written like `piece`), and as ids: only the format's own text is
   // parsed for control tokens. One start token stands first where the model wants one, whether the format writes it
   // or not.
-  Result<uint64_t> chat_text(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                             std::span<char> out) const;
-  Result<Encoded> chat_tokens(const ChatFormat& format, const ChatMessages& messages, bool add_generation_prompt,
-                              std::span<int32_t> out, std::span<std::byte> scratch) const;
+  Result<uint64_t> chat_text(const ChatFormat& format, const ChatPrompt& prompt, std::span<char> out) const;
+  Result<Encoded> chat_tokens(const ChatFormat& format, const ChatPrompt& prompt, std::span<int32_t> out,
+                              std::span<std::byte> scratch) const;
   // Bytes of scratch that are enough for chat_tokens of n messages with text_bytes bytes of content.
   uint64_t chat_scratch_bytes(uint64_t n_messages, uint64_t text_bytes) const;
 
@@ -92,11 +97,15 @@ class Tokenizer {
   friend class TextEncoder;
   bool in_vocabulary(int32_t id) const { return id >= 0 && static_cast<uint32_t>(id) < vocabulary_.size(); }
   Status open(const gguf::File& file, Arena& arena);
-  Status read_token_ids(const gguf::File& file, bool adds_bos_by_default);
+  Status open_kind(const gguf::File& file, Arena& arena);
+  Status read_token_ids(const gguf::File& file, bool measuring);
   Status mark_end_tokens(const gguf::File& file);
-  Status find_unknown(const gguf::File& file);
-  std::string_view bos_text() const;   // empty: none
+  void find_unknown();
+  ChatTokens chat_token_texts() const;
+  bool drops_first_blank() const { return adds_space_prefix_ || kind_ == TokenizerKind::word_pieces; }
+  uint64_t merging_bytes(uint64_t clean_bytes) const;
 
+  const TokenizerRow* row_ = nullptr;
   TokenizerKind kind_ = TokenizerKind::byte_level;
   const PreTokenizer* pre_ = nullptr;   // byte-level only
   bool adds_bos_ = false, adds_eos_ = false;
@@ -105,6 +114,8 @@ class Tokenizer {
   Vocabulary vocabulary_;
   BytePairs byte_pairs_;
   SentencePieces sentence_pieces_;
+  Unigram unigram_;
+  WordPieces word_pieces_;
   const ChatFormat* chat_format_ = nullptr;   // matched once, since that takes a hash of the template
   bool has_chat_template_ = false;
 };

@@ -19,7 +19,7 @@ uint64_t hash_of(std::string_view text, bool spell_spaces) {
 }
 
 bool same_spelling(std::string_view a, std::string_view b, bool spell_spaces) {
-  if (!spell_spaces) return a == b;
+  if (!spell_spaces || a == b) return a == b;
   SpelledBytes x(a, true), y(b, true);
   while (!x.done() && !y.done())
     if (x.next() != y.next()) return false;
@@ -66,17 +66,9 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
     const auto type = load_le<int32_t>(types.value + 4 * uint64_t{id});
     if (type < 0 || type > 6)
       return Status::error(Code::bad_model, "{}: piece {} has type {}, known are 0 to 6", kTypesKey, id, type);
-    if (piece.size() > kMaxPieceBytes)
-      return Status::error(Code::bad_model, "{}: piece {} has {} bytes, at most {} are allowed", kTokensKey, id,
-                           piece.size(), kMaxPieceBytes);
-    if (!has_special_text(static_cast<PieceType>(type))) continue;
-    const uint64_t spelled = spelled_bytes(piece, spells_spaces());
-    if (spelled > kMaxSpecialBytes)
-      return Status::error(Code::unsupported,
-                           "{}: piece {} is a control or user-defined piece of {} bytes, at most {} are allowed",
-                           kTokensKey, id, spelled, kMaxSpecialBytes);
-    ++n_specials;
-    special_bytes += spelled;
+    const auto known_type = static_cast<PieceType>(type);
+    MOTE_RETURN_IF_ERROR(check_piece(id, piece, known_type, &special_bytes));
+    if (has_special_text(known_type)) ++n_specials;
   }
   if (special_bytes > UINT32_MAX)
     return Status::error(Code::unsupported, "{}: control and user-defined pieces take {} bytes, mote holds up to {}",
@@ -86,12 +78,37 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
   index_.layout(size_, arena);
   specials_ = arena.take<Special>(n_specials);
   special_text_ = arena.take<char>(special_bytes);
+  if (has_prefixes()) {
+    const uint64_t bits = std::bit_ceil(16 * uint64_t{size_} + 64);
+    prefixes_ = arena.take<uint64_t>(bits / 64);
+    prefix_shift_ = static_cast<uint32_t>(64 - std::countr_zero(bits));
+    std::fill(prefixes_.begin(), prefixes_.end(), uint64_t{0});
+  }
   if (arena.measuring()) return {};
   MOTE_RETURN_IF_ERROR(arena.status("the tokenizer"));
   for (uint32_t id = 0; id < size_; ++id)
     types_[id] = static_cast<uint8_t>(load_le<int32_t>(types.value + 4 * uint64_t{id}));
   MOTE_RETURN_IF_ERROR(index_pieces(tokens));
   collect_specials();
+  return {};
+}
+
+// How long a piece may be. special_bytes grows by what is kept of a control or user-defined one.
+Status Vocabulary::check_piece(uint32_t id, std::string_view piece, PieceType type, uint64_t* special_bytes) const {
+  if (piece.size() > kMaxPieceBytes)
+    return Status::error(Code::bad_model, "{}: piece {} has {} bytes, at most {} are allowed", kTokensKey, id,
+                         piece.size(), kMaxPieceBytes);
+  const bool is_special = has_special_text(type), is_scored = spells_spaces() && is_text_piece(type);
+  if (!is_special && !(is_scored && piece.size() > kMaxScoredBytes / 3)) return {};
+  const uint64_t spelled = spelled_bytes(piece, spells_spaces());
+  if (is_special && spelled > kMaxSpecialBytes)
+    return Status::error(Code::unsupported,
+                         "{}: piece {} is a control or user-defined piece of {} bytes, at most {} are allowed",
+                         kTokensKey, id, spelled, kMaxSpecialBytes);
+  if (is_scored && spelled > kMaxScoredBytes)
+    return Status::error(Code::unsupported, "{}: piece {} has {} bytes, SentencePiece pieces have at most {}",
+                         kTokensKey, id, spelled, kMaxScoredBytes);
+  if (is_special) *special_bytes += spelled;
   return {};
 }
 
@@ -106,7 +123,7 @@ Status Vocabulary::index_pieces(const gguf::Entry& tokens) {
     for (uint32_t i = 0; i < n && cursor.next(&piece); ++i) {
       offsets_[first + i] = static_cast<uint32_t>(piece.data() - pieces_);
       longest_bytes_ = std::max(longest_bytes_, static_cast<uint32_t>(piece.size()));
-      hashes[i] = hash(piece);
+      hashes[i] = has_prefixes() ? hash_with_prefixes(piece) : hash(piece);
       prefetch(hashes[i]);
     }
     // Where the next text begins is where the last piece of this group ends.
@@ -115,6 +132,19 @@ Status Vocabulary::index_pieces(const gguf::Entry& tokens) {
     for (uint32_t i = 0; i < n; ++i) MOTE_RETURN_IF_ERROR(index_piece(first + i, hashes[i]));
   }
   return {};
+}
+
+// Notes what the piece begins with, at the end of each character.
+uint64_t Vocabulary::hash_with_prefixes(std::string_view piece) {
+  PieceHash hash;
+  for (SpelledBytes bytes(piece, spells_spaces()); !bytes.done();) {
+    hash.add(bytes.next());
+    if (bytes.inside_space() || (!bytes.done() && (static_cast<unsigned char>(piece[bytes.position()]) & 0xC0) == 0x80))
+      continue;
+    const uint64_t bit = hash.value() >> prefix_shift_;
+    prefixes_[static_cast<size_t>(bit / 64)] |= uint64_t{1} << (bit % 64);
+  }
+  return hash.value();
 }
 
 Status Vocabulary::index_piece(uint32_t id, uint64_t hash) {

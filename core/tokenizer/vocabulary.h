@@ -1,8 +1,8 @@
 // The pieces of a vocabulary and how to find them: by id, by text, and where control and user-defined pieces stand in a
 // text. Built in one pass into the model arena. Pieces stay views into the file's bytes.
 //
-// Memory, per piece: 4 bytes of offset, 1 of type, 8 to 16 of hash slots; per control or user-defined piece also its
-// text and 12 bytes.
+// Memory, per piece: 4 bytes of offset, 1 of type, 8 to 16 of hash slots, with unigram and WordPiece 2 to 4 that tell
+// where no piece goes on; per control or user-defined piece also its text and 12 bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace mote {
 
-// tokenizer.ggml.model: "gpt2" and "llama".
-enum class TokenizerKind : uint8_t { byte_level, sentencepiece };
+// tokenizer.ggml.model: "gpt2", "llama", "t5" and "bert".
+enum class TokenizerKind : uint8_t { byte_level, sentencepiece, unigram, word_pieces };
 
 // tokenizer.ggml.token_type
 enum class PieceType : uint8_t {
@@ -27,6 +27,11 @@ enum class PieceType : uint8_t {
   unused = 5,
   byte = 6
 };
+
+// Whether ordinary text may become such a piece.
+constexpr bool is_text_piece(PieceType type) {
+  return type == PieceType::normal || type == PieceType::user_defined || type == PieceType::undefined;
+}
 
 // A text as the vocabulary spells it: SentencePiece writes U+2581 for a space. Walks its bytes.
 class SpelledBytes {
@@ -131,6 +136,9 @@ class Vocabulary {
   // this bounds that work to as many bytes looked at for each (twice as many with SentencePiece); the longest known one
   // has 93 (31 blanks in Gemma).
   static constexpr uint64_t kMaxSpecialBytes = 256;
+  // Of an ordinary SentencePiece piece, blanks spelled out: each byte of a text is compared with pieces that go over
+  // it. The longest known one has 48 (16 blanks in Llama 2).
+  static constexpr uint64_t kMaxScoredBytes = 256;
 
   // Reads tokenizer.ggml.tokens and .token_type. While the arena measures, only sizes come out.
   Status open(const gguf::File& file, TokenizerKind kind, Arena& arena);
@@ -161,7 +169,13 @@ class Vocabulary {
   int32_t find(uint64_t hash, Same same) const {
     return static_cast<int32_t>(index_.find(hash, [&](uint32_t id) { return same(spelling(id)); }));
   }
-  bool spells_spaces() const { return kind_ == TokenizerKind::sentencepiece; }
+  bool spells_spaces() const { return kind_ == TokenizerKind::sentencepiece || kind_ == TokenizerKind::unigram; }
+  // Unigram and WordPiece. The hash of the first characters of a text: false says that no piece begins with them, so
+  // that none needs to be looked for; true is wrong for one in five that are none.
+  bool may_begin_piece(uint64_t hash) const {
+    const uint64_t bit = hash >> prefix_shift_;
+    return (prefixes_[static_cast<size_t>(bit / 64)] >> (bit % 64) & 1) != 0;
+  }
 
   struct Match {
     int32_t id = -1;
@@ -185,8 +199,11 @@ class Vocabulary {
     uint32_t id;
   };
 
+  Status check_piece(uint32_t id, std::string_view piece, PieceType type, uint64_t* special_bytes) const;
   Status index_pieces(const gguf::Entry& tokens);
   Status index_piece(uint32_t id, uint64_t hash);
+  bool has_prefixes() const { return kind_ == TokenizerKind::unigram || kind_ == TokenizerKind::word_pieces; }
+  uint64_t hash_with_prefixes(std::string_view piece);
   void collect_specials();
   bool has_special_text(PieceType type) const {
     return type == PieceType::control || type == PieceType::unknown || type == PieceType::user_defined;
@@ -201,6 +218,8 @@ class Vocabulary {
   std::span<uint32_t> offsets_;   // [size + 1] of the pieces' texts from pieces_
   std::span<uint8_t> types_;
   SlotTable index_;
+  std::span<uint64_t> prefixes_;   // bits, numbered by the upper end of a hash
+  uint32_t prefix_shift_ = 0;
   std::span<Special> specials_;   // sorted by text
   std::span<char> special_text_;
   std::array<uint64_t, 4> starts_{};   // bytes that begin a special piece

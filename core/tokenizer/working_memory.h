@@ -22,13 +22,16 @@ class Scratch {
   T* take(uint64_t count) {
     static_assert(alignof(T) <= kAlignment);
     const uint64_t end = used_ + round_up(count * sizeof(T), kAlignment);
-    if (end > bytes_.size()) {
-      needed_ = end - base_ + kAlignment;
-      return nullptr;
-    }
+    if (end > bytes_.size()) return refuse<T>(count);
     T* at = reinterpret_cast<T*>(bytes_.data() + used_);
     used_ = end;
     return at;
+  }
+  // As if there were not enough.
+  template <class T>
+  T* refuse(uint64_t count) {
+    needed_ = used_ + round_up(count * sizeof(T), kAlignment) - base_ + kAlignment;
+    return nullptr;
   }
   // Everything taken since `mark` is free again.
   uint64_t mark() const { return used_; }

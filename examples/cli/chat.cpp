@@ -39,7 +39,7 @@ size_t Chat::first_turn(const std::vector<Message>& messages) const {
 }
 
 std::vector<int32_t> Chat::tokens_of(const std::vector<Message>& messages, bool asks) const {
-  return chat_tokens(opened_.model.get(), options_.chat_format, messages, asks);
+  return chat_tokens(opened_.model.get(), options_.chat, messages, asks);
 }
 
 // What a slide keeps unless --keep says otherwise: the words of the system, or else the start token.
@@ -75,8 +75,7 @@ void Chat::answer(const std::string& question) {
   std::vector<Message> asked = messages_;
   asked.push_back({"user", question});
   const std::vector<int32_t> ids = fit(&asked);
-  if (!ids.empty() && options_.show_prompt)
-    write_prompt_text(chat_text(opened_.model.get(), options_.chat_format, asked));
+  if (!ids.empty() && options_.show_prompt) write_prompt_text(chat_text(opened_.model.get(), options_.chat, asked));
   if (ids.empty() || !feed(ids)) return;   // as if nothing had been asked
   last_ = generate(session_.get(), options_.limit, write_answer);
   asked.push_back({"assistant", last_.text});

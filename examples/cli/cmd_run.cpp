@@ -42,8 +42,8 @@ Prompt make_prompt(const RunOptions& options, const Opened& opened) {
     messages.push_back({"user", words});
   else
     for (Message& message : read_messages(*options.messages)) messages.push_back(std::move(message));
-  prompt.ids = chat_tokens(model, options.chat_format, messages);
-  if (options.show_prompt) prompt.text = chat_text(model, options.chat_format, messages);
+  prompt.ids = chat_tokens(model, options.chat, messages);
+  if (options.show_prompt) prompt.text = chat_text(model, options.chat, messages);
   return prompt;
 }
 
@@ -148,13 +148,13 @@ void answer_one(const RunOptions& options) {
 }
 
 void run(const RunOptions& options) {
-  if (!options.think.empty())
-    throw Failure{kWrongUsage, "--think: none of the chat formats of this build has a thinking switch"};
   const bool has_prompt = options.prompt || options.file || options.messages;
   if (options.file && options.file->empty()) throw Failure{kWrongUsage, "--file: the path is empty"};
   if (options.messages && options.messages->empty()) throw Failure{kWrongUsage, "--messages: the path is empty"};
-  if (options.raw && (options.messages || options.system || !options.chat_format.empty()))
-    throw Failure{kWrongUsage, "--raw continues a text: --messages, --system and --chat-format mean nothing to it"};
+  if (options.raw &&
+      (options.messages || options.system || !options.chat.format.empty() || !options.chat.think.empty()))
+    throw Failure{kWrongUsage,
+                  "--raw continues a text: --messages, --system, --chat-format and --think mean nothing to it"};
   if (!has_prompt && (options.raw || options.json))
     throw Failure{kWrongUsage, "--raw and --json need a prompt: -p, -f or --messages"};
   if (options.keep && options.on_full != "slide")
@@ -202,9 +202,9 @@ void add_run(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"stop", "slide"}))
       ->capture_default_str();
   command->add_option("--keep", options->keep, "slide: tokens at the start that stay")->transform(decimal(0, 1u << 30));
-  command->add_option("--chat-format", options->chat_format, "Chat format by name, instead of the model's own")
+  command->add_option("--chat-format", options->chat.format, "Chat format by name, instead of the model's own")
       ->check(not_empty());
-  command->add_option("--think", options->think, "Whether the model thinks first, where its format has a switch")
+  command->add_option("--think", options->chat.think, "Whether the model thinks first, where its format has a switch")
       ->check(CLI::IsMember({"on", "off"}));
   command->add_flag("--show-prompt", options->show_prompt,
                     "Tell the whole prompt on standard error, in a chat at every turn");

@@ -92,7 +92,7 @@ SamplerChain make_chain(const SamplingOptions& options) {
 
 namespace {
 
-// mote_chat_text and mote_chat_tokens have the same manner of buffers: ask, and ask again with the size that came back.
+// The calls for chat prompts have the same manner of buffers: ask, and ask again with the size that came back.
 // A format that the user named is the user's mistake, a model without one is the model's.
 template <class Buffer, class Call>
 Buffer ask_twice(size_t guess, const std::string& format, Call&& call) {
@@ -117,6 +117,14 @@ std::vector<mote_message> as_plain(const std::vector<Message>& messages) {
   return plain;
 }
 
+mote_chat_options as_plain(const ChatOptions& options) {
+  mote_chat_options plain{};
+  plain.struct_bytes = sizeof plain;
+  plain.format = options.format.empty() ? nullptr : options.format.c_str();
+  if (!options.think.empty()) plain.thinking = options.think == "on" ? MOTE_THINKING_ON : MOTE_THINKING_OFF;
+  return plain;
+}
+
 size_t guess_bytes(const std::vector<Message>& messages) {
   size_t bytes = 256;
   for (const Message& m : messages) bytes += m.role.size() + m.content.size() + 64;
@@ -127,24 +135,25 @@ size_t guess_bytes(const std::vector<Message>& messages) {
 
 bool cancelled_before(mote_status status) { return status == MOTE_CANCELLED && !interrupted(); }
 
-std::vector<int32_t> chat_tokens(const mote_model* model, const std::string& format,
+std::vector<int32_t> chat_tokens(const mote_model* model, const ChatOptions& options,
                                  const std::vector<Message>& messages, bool asks) {
   require_tokenizer(model);
   const std::vector<mote_message> plain = as_plain(messages);
-  const char* name = format.empty() ? nullptr : format.c_str();
-  return ask_twice<std::vector<int32_t>>(guess_bytes(messages), format,
-                                         [&](std::vector<int32_t>& ids, size_t* count, mote_error* error) {
-                                           return mote_chat_tokens(model, name, plain.data(), plain.size(), asks,
-                                                                   {nullptr, 0}, ids.data(), ids.size(), count, error);
-                                         });
+  mote_chat_options asked = as_plain(options);
+  asked.no_generation_prompt = asks ? 0 : 1;
+  return ask_twice<std::vector<int32_t>>(
+      guess_bytes(messages), options.format, [&](std::vector<int32_t>& ids, size_t* count, mote_error* error) {
+        return mote_chat_tokens_with(model, &asked, plain.data(), plain.size(), {nullptr, 0}, ids.data(), ids.size(),
+                                     count, error);
+      });
 }
 
-std::string chat_text(const mote_model* model, const std::string& format, const std::vector<Message>& messages) {
+std::string chat_text(const mote_model* model, const ChatOptions& options, const std::vector<Message>& messages) {
   const std::vector<mote_message> plain = as_plain(messages);
-  const char* name = format.empty() ? nullptr : format.c_str();
+  const mote_chat_options asked = as_plain(options);
   return ask_twice<std::string>(
-      guess_bytes(messages), format, [&](std::string& text, size_t* bytes, mote_error* error) {
-        return mote_chat_text(model, name, plain.data(), plain.size(), 1, text.data(), text.size(), bytes, error);
+      guess_bytes(messages), options.format, [&](std::string& text, size_t* bytes, mote_error* error) {
+        return mote_chat_text_with(model, &asked, plain.data(), plain.size(), text.data(), text.size(), bytes, error);
       });
 }
 

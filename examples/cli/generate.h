@@ -31,11 +31,14 @@ struct SamplerChain {
 // Draws a seed, and tells it on standard error, where none was given and one matters.
 SamplerChain make_chain(const SamplingOptions& options);
 
-// A conversation as token ids in the model's chat format, up to where the answer begins, or without that where nobody
-// asks; format "" is the model's own.
-std::vector<int32_t> chat_tokens(const mote_model* model, const std::string& format,
+struct ChatOptions {
+  std::string format;   // "": the model's own
+  std::string think;    // on, off, or "": as the format has it
+};
+// A conversation as token ids in the chat format, up to where the answer begins, or without that where nobody asks.
+std::vector<int32_t> chat_tokens(const mote_model* model, const ChatOptions& options,
                                  const std::vector<Message>& messages, bool asks = true);
-std::string chat_text(const mote_model* model, const std::string& format, const std::vector<Message>& messages);
+std::string chat_text(const mote_model* model, const ChatOptions& options, const std::vector<Message>& messages);
 
 struct Answer {
   std::string text;

@@ -12,7 +12,7 @@ struct RunOptions {
   CommonOptions common;
   SamplingOptions sampling;
   std::optional<std::string> prompt, file, messages, system;   // an empty one was given, too
-  std::string chat_format, think;
+  ChatOptions chat;
   bool raw = false, show_prompt = false, json = false, no_history = false;
   int64_t limit = -1;   // tokens; below 0: until the end or a full context
   std::vector<std::string> stops;

@@ -122,6 +122,12 @@ TEST_CASE("Calls on no engine or model say so", "[api][arguments]") {
       {"chat_tokens",
        [&](mote_error* e) { return mote_chat_tokens(nullptr, nullptr, &message, 1, 1, {}, ids, 8, &n, e); },
        "model is NULL"},
+      {"chat_text_with",
+       [&](mote_error* e) { return mote_chat_text_with(nullptr, nullptr, &message, 1, text, 8, &n, e); },
+       "model is NULL"},
+      {"chat_tokens_with",
+       [&](mote_error* e) { return mote_chat_tokens_with(nullptr, nullptr, &message, 1, {}, ids, 8, &n, e); },
+       "model is NULL"},
       {"dev_get_step", [&](mote_error* e) { return mote_dev_get_step(nullptr, 0, &step, e); }, "step 0 of 0"},
   });
   CHECK(opened_engine == nullptr);

@@ -1,6 +1,7 @@
 // Text to tokens and back, and chat prompts, through mote.h: sizes, scratch memory, refusals.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
 #include <cstring>
 
 #include "tests/api/kit.h"
@@ -67,7 +68,8 @@ TEST_CASE("Control tokens are recognised where they are asked for alone", "[api]
 
 TEST_CASE("Tokenising keeps within the scratch memory that it asked for", "[api][text]") {
   const Engine engine("reference");
-  for (const ToyTokenizer kind : {ToyTokenizer::byte_bpe, ToyTokenizer::sentencepiece}) {
+  for (const ToyTokenizer kind :
+       {ToyTokenizer::byte_bpe, ToyTokenizer::sentencepiece, ToyTokenizer::unigram, ToyTokenizer::word_pieces}) {
     const Model model(engine, toy_llama({.n_layers = 1, .tokenizer = kind}));
     const Tokenized plain = tokenize(model, kText, 0, 1000);
     const uint64_t asked = mote_tokenize_scratch_bytes(model, kText.size());
@@ -113,6 +115,46 @@ TEST_CASE("A chat prompt is the same as text and as tokens", "[api][text]") {
   CHECK(mote_chat_tokens(model, "chatml", messages, 2, 1, {}, tokens.data(), tokens.size() - 1, &n, nullptr) ==
         MOTE_BUFFER_TOO_SMALL);
   CHECK(n == tokens.size());
+}
+
+TEST_CASE("Chat options of any age say whether the model thinks and where the prompt ends", "[api][text]") {
+  const Engine engine("reference");
+  const Model model(engine, toy_llama({.n_layers = 1}));
+  const mote_message message = {"user", "a", 1};
+  const auto prompt = [&](const mote_chat_options* options) {
+    char text[256] = {};
+    size_t n = 0, n_tokens = 0;
+    int32_t tokens[256];
+    mote_error error{};
+    if (mote_chat_text_with(model, options, &message, 1, text, sizeof text, &n, &error) != MOTE_OK)
+      return std::string(error.message);
+    char back[256] = {};
+    REQUIRE(mote_chat_tokens_with(model, options, &message, 1, {}, tokens, 256, &n_tokens, nullptr) == MOTE_OK);
+    REQUIRE(mote_detokenize(model, tokens, n_tokens, back, sizeof back, &n, nullptr) == MOTE_OK);
+    CHECK(std::string(back) == text);
+    return std::string(text);
+  };
+  const std::string question = "<|im_start|>user\na<|im_end|>\n", answer = "<|im_start|>assistant\n";
+  mote_chat_options options{};
+  options.struct_bytes = sizeof options;
+  options.format = "qwen3";
+  CHECK(prompt(&options) == question + answer);
+  options.thinking = MOTE_THINKING_ON;
+  CHECK(prompt(&options) == question + answer);
+  options.thinking = MOTE_THINKING_OFF;
+  CHECK(prompt(&options) == question + answer + "<think>\n\n</think>\n\n");
+  options.struct_bytes = offsetof(mote_chat_options, thinking);   // an older program's
+  CHECK(prompt(&options) == question + answer);
+  options.struct_bytes = sizeof options;
+  options.no_generation_prompt = 1;
+  CHECK(prompt(&options) == question);
+  options.no_generation_prompt = 0, options.format = "chatml";   // has no such switch
+  CHECK(prompt(&options) == question + answer);
+  options.thinking = 3;
+  CHECK(prompt(&options) == "thinking is 3; known are 0 to 2");
+  options.struct_bytes = 4097;
+  CHECK(contains(prompt(&options), "options.struct_bytes is 4097"));
+  CHECK(contains(prompt(nullptr), "no chat template"));   // the model's own format
 }
 
 TEST_CASE("A model's chat format is matched when it opens, once", "[api][text]") {

@@ -73,6 +73,14 @@ class Chat(Case):
         _, notes = mote(*CHAT, "-n", "0", "-p", "x", "--system", "", "--show-prompt")
         self.assertIn(b"system\n", notes)
 
+    def test_thinking_is_switched_off_where_the_format_can(self):
+        for chat_format, expected in (("qwen3", {"on": b"", "off": b"<think>\n\n</think>\n\n"}), ("chatml", {"on": b"", "off": b""})):
+            run = ("run", "-m", MODEL, "--chat-format", chat_format, "--temp", "0", "-n", "0", "-p", "x", "--show-prompt")
+            plain = mote(*run)[1].rstrip(b"\n")
+            self.assertIn(b"user\nx", plain)
+            for think, more in expected.items():
+                self.assertEqual(mote(*run, "--think", think)[1].rstrip(b"\n"), (plain + b"\n" + more).rstrip(b"\n"))
+
     def test_every_turn_shows_its_prompt(self):
         out, notes = self.one_by_one("--show-prompt", stdin=b"first\nsecond\n")
         letter = out[:1].decode()

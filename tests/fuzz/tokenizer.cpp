@@ -35,7 +35,8 @@ std::span<mote_model* const> vocabularies() {
     std::vector<mote_model*> models;
     for (const char* pre : {"gpt-2", "smollm", "llama-bpe", "qwen2"})
       models.push_back(vocabulary({.pre = pre, .add_bos = models.empty()}));
-    models.push_back(vocabulary({.tokenizer = ToyTokenizer::sentencepiece, .add_bos = true}));
+    for (const ToyTokenizer kind : {ToyTokenizer::sentencepiece, ToyTokenizer::unigram, ToyTokenizer::word_pieces})
+      models.push_back(vocabulary({.tokenizer = kind, .add_bos = kind == ToyTokenizer::sentencepiece}));
     return models;
   }();
   return all;

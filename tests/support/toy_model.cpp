@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "tests/support/char_map.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -75,7 +76,8 @@ void add_sentencepiece(GgufBuilder& to, const ToyOptions& options) {
     scores.push_back(0);
   }
   const std::string blank = "\xe2\x96\x81";
-  float score = 0;
+  float score = -1;
+  for (const char* piece : {"<tool>", "  "}) tokens.push_back(piece), types.push_back(4), scores.push_back(0);
   const auto add = [&](const std::string& piece) {
     tokens.push_back(piece);
     types.push_back(1);
@@ -93,7 +95,14 @@ void add_sentencepiece(GgufBuilder& to, const ToyOptions& options) {
     types.push_back(5);
     scores.push_back(-1000);
   }
-  to.set_string("tokenizer.ggml.model", "llama");
+  const bool unigram = options.tokenizer == ToyTokenizer::unigram;
+  to.set_string("tokenizer.ggml.model", unigram ? "t5" : "llama");
+  if (unigram) {
+    to.set_array(
+        "tokenizer.ggml.precompiled_charsmap", Type::uint8,
+        char_map({{"A", "a"}, {"T", "t"}, {"\xEF\xAC\x81", "fi"}, {"e\xCC\x81", "\xC3\xA9"}, {"\xE3\x80\x80", " "}}));
+    to.set_bool("tokenizer.ggml.remove_extra_whitespaces", true);
+  }
   to.set_strings("tokenizer.ggml.tokens", tokens);
   to.set_array("tokenizer.ggml.scores", Type::float32, scores);
   to.set_array("tokenizer.ggml.token_type", Type::int32, types);
@@ -102,6 +111,29 @@ void add_sentencepiece(GgufBuilder& to, const ToyOptions& options) {
   to.set_u32("tokenizer.ggml.unknown_token_id", 0);
   to.set_bool("tokenizer.ggml.add_bos_token", options.add_bos);
   to.set_bool("tokenizer.ggml.add_space_prefix", true);
+}
+
+void add_word_pieces(GgufBuilder& to, const ToyOptions& options) {
+  const std::string mark = "\xe2\x96\x81";
+  std::vector<std::string> tokens = {"[UNK]", "[CLS]", "[SEP]"};
+  for (const char* word : {"the", "and", "hell", "in"}) tokens.push_back(mark + word);
+  for (const char* part : {"ing", "er", "lo"}) tokens.push_back(part);
+  for (const char letter : std::string("etaoinshrdlucmfwypvbgkjqxz0123456789")) {
+    tokens.push_back(mark + letter);
+    tokens.push_back(std::string(1, letter));
+  }
+  for (const char symbol : std::string(".,!?'[]<>")) tokens.push_back(mark + symbol);
+  if (options.n_vocab < tokens.size()) throw std::invalid_argument("the toy tokenizer needs more pieces");
+  std::vector<int32_t> types(tokens.size(), 1);
+  types[0] = types[1] = types[2] = 3;
+  for (uint32_t i = 0; tokens.size() < options.n_vocab; ++i)
+    tokens.push_back("[unused" + std::to_string(i) + "]"), types.push_back(5);
+  to.set_string("tokenizer.ggml.model", "bert");
+  to.set_strings("tokenizer.ggml.tokens", tokens);
+  to.set_array("tokenizer.ggml.token_type", Type::int32, types);
+  to.set_u32("tokenizer.ggml.unknown_token_id", 0);
+  to.set_u32("tokenizer.ggml.bos_token_id", 1);
+  to.set_u32("tokenizer.ggml.eos_token_id", 2);
 }
 
 void add_rope(GgufBuilder& to, const ToyOptions& options) {
@@ -122,7 +154,9 @@ void add_rope(GgufBuilder& to, const ToyOptions& options) {
 
 void add_toy_tokenizer(GgufBuilder& to, const ToyOptions& options) {
   if (options.tokenizer == ToyTokenizer::byte_bpe) add_byte_bpe(to, options);
-  if (options.tokenizer == ToyTokenizer::sentencepiece) add_sentencepiece(to, options);
+  if (options.tokenizer == ToyTokenizer::sentencepiece || options.tokenizer == ToyTokenizer::unigram)
+    add_sentencepiece(to, options);
+  if (options.tokenizer == ToyTokenizer::word_pieces) add_word_pieces(to, options);
 }
 
 GgufBuilder toy_llama(const ToyOptions& options) {

@@ -9,7 +9,7 @@
 
 namespace mote::test {
 
-enum class ToyTokenizer : uint8_t { none, byte_bpe, sentencepiece };
+enum class ToyTokenizer : uint8_t { none, byte_bpe, sentencepiece, unigram, word_pieces };
 
 struct ToyOptions {
   uint64_t seed = 1;
@@ -43,7 +43,8 @@ inline const ToyOptions kSmallToy{.n_layers = 2, .d_model = 32, .n_heads = 2, .n
 inline const ToyOptions kWideToy{.n_layers = 1, .d_model = 256, .n_heads = 2, .n_kv_heads = 1, .d_ff = 256};
 
 // Byte-level BPE: ids 0 .. 255 are the bytes in GPT-2's order, then merged pieces; the last three are
-// <|endoftext|> (bos), <|im_start|> and <|im_end|> (eos). SentencePiece: <unk>, <s>, </s>, 256 byte pieces, pieces.
+// <|endoftext|> (bos), <|im_start|> and <|im_end|> (eos). SentencePiece: <unk>, <s>, </s>, 256 byte pieces, two
+// user-defined pieces, pieces; unigram has a character map. WordPiece: [UNK], [CLS], [SEP], words and continuations.
 GgufBuilder toy_llama(const ToyOptions& options = {});
 
 // Only the tokenizer's entries, for a vocabulary-only file.

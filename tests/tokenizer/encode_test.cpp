@@ -228,7 +228,7 @@ TEST_CASE("Whatever wants scratch says so when it gets too little, and writes no
   }
   const OpenTokenizer chatting(toy_byte_level({}));
   const ChatMessage message{"user", "a"};
-  CHECK(chatting->chat_tokens(*find_chat_format("chatml").value(), std::span(&message, 1), true, {}, {})
+  CHECK(chatting->chat_tokens(*find_chat_format("chatml").value(), {std::span(&message, 1), true}, {}, {})
             .status()
             .code() == Code::buffer_too_small);
 }

@@ -47,6 +47,16 @@ struct Differences {
   }
 };
 
+// The text with blanks before punctuation left out. The reference does so where a model's tokenizer.json asks for it,
+// which a GGUF does not tell; mote never does.
+std::string tidied(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] != ' ' || i + 1 == text.size() || std::string(".,!?").find(text[i + 1]) == std::string::npos)
+      out += text[i];
+  return out;
+}
+
 Differences compare_tokens(const Tokenizer& tokenizer, const fs::path& jsonl) {
   Differences differences;
   for (const Json& line : read_lines(jsonl)) {
@@ -59,7 +69,9 @@ Differences compare_tokens(const Tokenizer& tokenizer, const fs::path& jsonl) {
     differences.compare(line, "ids", ids);
     differences.compare(line, "ids_special", encode(tokenizer, text, true, true));
     differences.compare(line, "ids_plain", encode(tokenizer, text, false, false));
-    differences.compare(line, "detok_hex", to_hex(detokenize(tokenizer, ids)));
+    const std::string text_again = detokenize(tokenizer, ids);
+    differences.compare(line, "detok_hex",
+                        to_hex(line["tokenizer"] == "bert-minilm" ? tidied(text_again) : text_again));
   }
   return differences;
 }
@@ -94,26 +106,18 @@ void check_all(const std::string& name, const fs::path& model) {
   INFO(tokenizer.status().c_str());
   REQUIRE(tokenizer.status().ok());
   check(compare_tokens(*tokenizer, goldens_dir() / "tokenizer" / (name + ".jsonl")));
-  check(compare_streams(*tokenizer, name));
+  const TokenizerKind kind = tokenizer->vocabulary().kind();   // the references stream two of them
+  if (kind == TokenizerKind::byte_level || kind == TokenizerKind::sentencepiece)
+    check(compare_streams(*tokenizer, name));
 }
 
 }   // namespace
 
 TEST_CASE("Every tiny vocabulary of a known kind gives the reference's ids, text and stream", "[tokenizer][golden]") {
   std::vector<std::string> names = {"tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32",
-                                    "tiny-gemma3-f32"};
+                                    "tiny-gemma3-f32",      "tiny-t5-gated-f32",    "tiny-bert-mean-f32"};
   if (goldens_are_full()) names.insert(names.end(), {"tiny-qwen3-f32", "tiny-gpt2-f32"});
   for (const std::string& name : names) check_all(name, goldens_dir() / "models" / (name + ".gguf"));
-}
-
-TEST_CASE("WordPiece and unigram vocabularies are refused by name", "[tokenizer][golden]") {
-  if (!goldens_are_full()) SKIP("MOTE_GOLDENS_DIR is not set");
-  for (const auto& [name, kind] :
-       {std::pair{"tiny-bert-cls-f32", "bert (WordPiece)"}, {"tiny-t5-gated-f32", "t5 (SentencePiece unigram)"}}) {
-    const OpenTokenizer tokenizer(read_bytes(goldens_dir() / "models" / (std::string(name) + ".gguf")));
-    CHECK(tokenizer.status().code() == Code::unsupported);
-    CHECK(tokenizer.status().message().find(kind) != std::string_view::npos);
-  }
 }
 
 TEST_CASE("SmolLM2's vocabulary gives the reference's ids, text and stream", "[tokenizer][golden][real]") {
@@ -125,7 +129,7 @@ TEST_CASE("SmolLM2's vocabulary gives the reference's ids, text and stream", "[t
 TEST_CASE("Larger vocabularies give the reference's ids, text and stream", "[tokenizer][golden][large]") {
   const char* folder = std::getenv("MOTE_VOCABULARIES");
   if (folder == nullptr || !goldens_are_full()) SKIP("MOTE_VOCABULARIES and MOTE_GOLDENS_DIR are not both set");
-  for (const char* name : {"gemma3", "gpt2", "llama2-spm", "llama3", "qwen2_5", "qwen3"})
+  for (const char* name : {"bert-minilm", "gemma3", "gpt2", "llama2-spm", "llama3", "qwen2_5", "qwen3"})
     check_all(name, fs::path(folder) / (std::string(name) + ".gguf"));
 }
 

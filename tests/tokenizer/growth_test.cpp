@@ -64,6 +64,7 @@ constexpr Run kRuns[] = {
     {"begun control tokens", [](size_t n) { return repeated("<|im_end|", n); }},
     {"begun user-defined tokens", [](size_t n) { return repeated("<tool><", n); }},
     {"combining marks", [](size_t n) { return "a" + repeated("\xCC\x81\xCC\xA3", n); }},
+    {"combining marks that stay", [](size_t n) { return "a" + repeated("\xE3\x80\xAE\xF0\x9D\x85\xA5", n); }},
     {"decomposed letters", [](size_t n) { return repeated("e\xCC\x81", n); }},
     {"emoji", [](size_t n) { return repeated("\xF0\x9F\x98\x80", n); }},
     {"bad bytes", [](size_t n) { return repeated("\xFF", n); }},
@@ -141,6 +142,18 @@ TEST_CASE("16 times the text takes at most 24 times the steps with SentencePiece
   check_growth(OpenTokenizer(toy_sentencepiece(pieces, {"<tool>", "<tool><x>", "\n\n", "\n"})));
 }
 
+TEST_CASE("16 times the text takes at most 24 times the steps with unigram and WordPiece", "[tokenizer][growth]") {
+  std::vector<std::pair<std::string, float>> scored;
+  std::vector<std::string> pieces;
+  for (const std::string part : {"a", "\xE2\x96\x81", "7", "!", "'", "\xF0\x9F\x98\x80"})
+    for (std::string run = part; run.size() < 64; run += run) pieces.push_back(run);
+  for (const std::string& piece : pieces) scored.emplace_back(piece, -static_cast<float>(piece.size()) - 1);
+  check_growth(OpenTokenizer(toy_unigram(
+      scored, {"<tool>", "<tool><x>"}, {{"e\xCC\x81", "\xC3\xA9"}, {"aaaaaaaaaaaaaaab", "c"}, {"\xEF\xBF\xBD", " "}})));
+  std::erase_if(pieces, [](const std::string& piece) { return piece.starts_with("\xE2"); });
+  check_growth(OpenTokenizer(toy_word_pieces(pieces, pieces)));
+}
+
 // A run of used slots as long as the table has keys, each of which lies where its hash says. What is looked for has the
 // same first eight bits as all of them, so that each step compares.
 TEST_CASE("Looking for a key that is absent takes at most 512 steps, however the hashes were chosen",
@@ -193,6 +206,7 @@ TEST_CASE("Looking for long control and user-defined pieces looks at 256 bytes f
   check(toy_byte_level(plain), toy_byte_level(hostile), 1);
   // SentencePiece looks for control pieces first, then for user-defined ones.
   check(toy_sentencepiece({"a", "aa"}), toy_sentencepiece({"a", "aa"}, pieces), 2);
+  check(toy_unigram({{"a", -1}, {"aa", -1}}), toy_unigram({{"a", -1}, {"aa", -1}}, pieces), 3);
 }
 
 }   // namespace mote::test

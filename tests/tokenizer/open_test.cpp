@@ -46,7 +46,9 @@ std::string key(const char* name) { return std::string(kPrefix) + name; }
 }   // namespace
 
 TEST_CASE("A tokenizer takes exactly what was quoted, and one byte less is a status", "[tokenizer][memory]") {
-  for (const GgufBuilder& builder : {toy_byte_level(small_toy()), toy_sentencepiece({"a", "b", "ab"}, {"<x>"})}) {
+  for (const GgufBuilder& builder :
+       {toy_byte_level(small_toy()), toy_sentencepiece({"a", "b", "ab"}, {"<x>"}),
+        toy_unigram({{"a", -1}, {"ab", -2}}, {"<x>"}, {{"A", "a"}}), toy_word_pieces({"a", "ab"}, {"b"})}) {
     const std::vector<uint8_t> bytes = builder.bytes();
     const Result<gguf::File> file = gguf::File::open(bytes);
     REQUIRE(file.ok());
@@ -86,9 +88,11 @@ TEST_CASE("Byte-level metadata that contradicts itself is refused in one sentenc
           {"no model", [](GgufBuilder& b) { b.remove(key("model")); }, "the file has no tokenizer.ggml.model"},
           {"model of a number", [](GgufBuilder& b) { b.set_u32(key("model"), 1); }, "tokenizer.ggml.model is of type"},
           {"unknown model", [](GgufBuilder& b) { b.set_string(key("model"), "rwkv"); },
-           "tokenizer.ggml.model is rwkv, this build knows gpt2"},
-          {"WordPiece", [](GgufBuilder& b) { b.set_string(key("model"), "bert"); }, "bert (WordPiece)"},
-          {"unigram", [](GgufBuilder& b) { b.set_string(key("model"), "t5"); }, "t5 (SentencePiece unigram)"},
+           "tokenizer.ggml.model is rwkv, this build knows gpt2 (byte-level BPE), llama (SentencePiece BPE), t5"},
+          {"WordPiece without an unknown piece", [](GgufBuilder& b) { b.set_string(key("model"), "bert"); },
+           "tokenizer.ggml.tokens has no unknown piece"},
+          {"unigram without scores", [](GgufBuilder& b) { b.set_string(key("model"), "t5"); },
+           "the file has no tokenizer.ggml.scores"},
           {"no pre", [](GgufBuilder& b) { b.remove(key("pre")); }, "the file has no tokenizer.ggml.pre"},
           {"unknown pre", [](GgufBuilder& b) { b.set_string(key("pre"), "tekken"); },
            "tokenizer.ggml.pre is tekken, this build knows gpt-2, smollm, llama-bpe, qwen2"},

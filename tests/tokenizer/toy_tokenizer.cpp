@@ -5,6 +5,7 @@
 
 #include "core/base/utf8.h"
 #include "core/tokenizer/byte_level.h"
+#include "tests/support/char_map.h"
 
 namespace mote::test {
 
@@ -58,7 +59,7 @@ Ids chat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector
   for (const ChatMessage& message : messages) text_bytes += message.content.size();
   std::vector<std::byte> scratch(static_cast<size_t>(tokenizer.chat_scratch_bytes(messages.size(), text_bytes)));
   Ids ids(100000);
-  const Result<Encoded> encoded = tokenizer.chat_tokens(format, messages, gen, ids, scratch);
+  const Result<Encoded> encoded = tokenizer.chat_tokens(format, {messages, gen}, ids, scratch);
   if (!encoded.ok()) throw std::runtime_error(encoded.status().c_str());
   ids.resize(static_cast<size_t>(encoded.value().n_tokens));
   return ids;
@@ -117,6 +118,41 @@ GgufBuilder toy_sentencepiece(const std::vector<std::string>& pieces, const std:
   builder.set_u32("tokenizer.ggml.bos_token_id", 1);
   builder.set_u32("tokenizer.ggml.eos_token_id", 2);
   builder.set_u32("tokenizer.ggml.unknown_token_id", 0);
+  return builder;
+}
+
+GgufBuilder toy_unigram(const std::vector<std::pair<std::string, float>>& pieces,
+                        const std::vector<std::string>& user_defined, const std::map<std::string, std::string>& map) {
+  std::vector<std::string> tokens = {"<pad>", "</s>", "<unk>"};
+  std::vector<int32_t> types = {3, 3, 2};
+  std::vector<float> scores = {0, 0, 0};
+  for (const std::string& text : user_defined) tokens.push_back(text), types.push_back(4), scores.push_back(0);
+  for (const auto& [text, score] : pieces) tokens.push_back(text), types.push_back(1), scores.push_back(score);
+  GgufBuilder builder;
+  builder.set_string("general.architecture", "t5");
+  builder.set_string("tokenizer.ggml.model", "t5");
+  builder.set_strings("tokenizer.ggml.tokens", tokens);
+  builder.set_array("tokenizer.ggml.token_type", Type::int32, types);
+  builder.set_array("tokenizer.ggml.scores", Type::float32, scores);
+  builder.set_u32("tokenizer.ggml.eos_token_id", 1);
+  if (!map.empty()) builder.set_array("tokenizer.ggml.precompiled_charsmap", Type::uint8, char_map(map));
+  return builder;
+}
+
+GgufBuilder toy_word_pieces(const std::vector<std::string>& words, const std::vector<std::string>& continuations) {
+  std::vector<std::string> tokens = {"[UNK]", "[CLS]", "[SEP]"};
+  for (const std::string& word : words) tokens.push_back("\xE2\x96\x81" + word);
+  tokens.insert(tokens.end(), continuations.begin(), continuations.end());
+  std::vector<int32_t> types(tokens.size(), 1);
+  types[0] = types[1] = types[2] = 3;
+  GgufBuilder builder;
+  builder.set_string("general.architecture", "bert");
+  builder.set_string("tokenizer.ggml.model", "bert");
+  builder.set_strings("tokenizer.ggml.tokens", tokens);
+  builder.set_array("tokenizer.ggml.token_type", Type::int32, types);
+  builder.set_u32("tokenizer.ggml.unknown_token_id", 0);
+  builder.set_u32("tokenizer.ggml.cls_token_id", 1);
+  builder.set_u32("tokenizer.ggml.seperator_token_id", 2);
   return builder;
 }
 

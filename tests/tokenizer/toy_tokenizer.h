@@ -1,5 +1,6 @@
 // Tokenizers opened for tests: from a file, or from metadata made up here.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,5 +54,13 @@ GgufBuilder toy_byte_level(const ToyPairs& toy);
 // SentencePiece: <unk>, <s>, </s>, 256 byte pieces, then the pieces with scores 0, -1, -2, ...
 GgufBuilder toy_sentencepiece(const std::vector<std::string>& pieces,
                               const std::vector<std::string>& user_defined = {});
+
+// SentencePiece unigram: <pad>, </s>, <unk>, user-defined pieces, then the pieces with their scores. With a map, its
+// replacements.
+GgufBuilder toy_unigram(const std::vector<std::pair<std::string, float>>& pieces,
+                        const std::vector<std::string>& user_defined = {},
+                        const std::map<std::string, std::string>& map = {});
+// WordPiece: [UNK], [CLS], [SEP], then words, then continuations.
+GgufBuilder toy_word_pieces(const std::vector<std::string>& words, const std::vector<std::string>& continuations);
 
 }   // namespace mote::test

@@ -5,12 +5,12 @@
     make_tables.py --check    says whether tables.inc is what this Python would write (exit status 1: no)
 
 What is in it, and how it is packed:
-  kClassBlock[cp >> 7]         number of the block of 128 code points, below kClassEnd; beyond it only the variation
-                               selectors U+E0100..E01EF (marks) are in one of the classes
-  kClassBits[block][..]        four bits each: a CharacterClass in the lower three, 8 = needs a look by NFC
+  kClassBlock[cp >> 7]         number of the block of 128 code points, below kClassEnd; what lies beyond it: far_class
+  kClassBits[block][..]        four bits each: a class in the lower three (class_of), 8 = needs a look by NFC
   kCombining*                  ranges of equal canonical combining class, other than 0
   kShort*, kLong*              canonical decompositions (one step), code points within 16 bits and beyond
   kComposition                 indices into the decompositions that compose, by (first, second)
+  kLower*                      lower case of what does not decompose: every first or second code point of a range
 """
 import os
 import sys
@@ -32,11 +32,41 @@ def is_hangul(c):
     return 0xAC00 <= c < 0xAC00 + 11172
 
 
-def character_class(c):
+def class_of(c):
+    """0 other, 1 \\p{L}, 2 \\p{N}, 3 Mc and Me, 4 White_Space, 5 \\p{P}, 6 Cc, Cf and Co, 7 Mn"""
     if c in SPACES:
         return 4
-    category = u.category(chr(c))[0]
-    return {"L": 1, "N": 2, "M": 3}.get(category, 0)
+    category = u.category(chr(c))
+    if category in ("Mn", "Cn", "Cs"):
+        return 7 if category == "Mn" else 0
+    return {"L": 1, "N": 2, "M": 3, "P": 5, "C": 6}.get(category[0], 0)
+
+
+def far_class(c):
+    """The class of a code point from CLASS_END on, as unicode.cpp has it."""
+    if 0xE0100 <= c <= 0xE01EF:
+        return 7
+    tag = c == 0xE0001 or 0xE0020 <= c <= 0xE007F
+    return 6 if tag or (c >= 0xF0000 and c & 0xFFFF < 0xFFFE) else 0
+
+
+def lower_ranges(decomposes):
+    """[start, count, stride, distance to the lower case], every row with at most 256 characters."""
+    rows = []
+    for c in range(N):
+        low = chr(c).lower() if not 0xD800 <= c < 0xE000 else chr(c)
+        if c in decomposes or low == chr(c):
+            continue
+        assert len(low) == 1, hex(c)
+        distance = ord(low) - c
+        if rows:
+            start, count, stride, row_distance = rows[-1]
+            step = c - (start + (count - 1) * stride)
+            if row_distance == distance and count < 256 and (step == stride or (count == 1 and step in (1, 2))):
+                rows[-1] = [start, count + 1, step, distance]
+                continue
+        rows.append([c, 1, 1, distance])
+    return rows
 
 
 def numbers(name, kind, values, per_line=20):
@@ -66,9 +96,9 @@ def main():
 
     blocks, index, bits = {}, [], []
     for c in range(CLASS_END, N):
-        assert c not in look and character_class(c) == (3 if 0xE0100 <= c <= 0xE01EF else 0), hex(c)
+        assert c not in look and class_of(c) == far_class(c), hex(c)
     for b in range(CLASS_END >> 7):
-        nibbles = [character_class(c) | (8 if c in look else 0) for c in range(b << 7, (b + 1) << 7)]
+        nibbles = [class_of(c) | (8 if c in look else 0) for c in range(b << 7, (b + 1) << 7)]
         packed = tuple(nibbles[i] | nibbles[i + 1] << 4 for i in range(0, 128, 2))
         if packed not in blocks:
             blocks[packed] = len(blocks)
@@ -99,9 +129,14 @@ def main():
     for name, kind, rows in (("Short", "uint16_t", short), ("Long", "uint32_t", long)):
         for part, i in (("From", 0), ("First", 1), ("Second", 2)):
             out += numbers("k%s%s" % (name, part), kind, [r[i] for r in rows])
-    out += numbers("kComposition", "uint16_t", order) + ["// clang-format on", ""]
+    out += numbers("kComposition", "uint16_t", order)
+    lower = lower_ranges(d)
+    assert all(start < 1 << 23 for start, *_ in lower)
+    out += numbers("kLowerStart", "uint32_t", [start << 8 | count - 1 for start, count, _, _ in lower])
+    out += numbers("kLowerStep", "int32_t", [distance * 2 + stride - 1 for _, _, stride, distance in lower])
+    out += ["// clang-format on", ""]
     text = "\n".join(out)
-    total = len(index) + len(bits) + 5 * len(ranges) + 6 * len(short) + 12 * len(long) + 2 * len(order)
+    total = len(index) + len(bits) + 5 * len(ranges) + 6 * len(short) + 12 * len(long) + 2 * len(order) + 8 * len(lower)
     path = os.path.join(HERE, "tables.inc")
     if sys.argv[1:] == ["--check"]:
         same = open(path).read() == text

@@ -1,6 +1,7 @@
 #include "core/tokenizer/unicode/unicode.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 namespace mote {
@@ -14,13 +15,20 @@ constexpr uint32_t kShortCount = std::size(kShortFrom);
 constexpr uint32_t kSyllable = 0xAC00, kLead = 0x1100, kVowel = 0x1161, kTail = 0x11A7;
 constexpr uint32_t kLeads = 19, kVowels = 21, kTails = 28;
 
+// The classes of the table, finer than CharacterClass: see class_of in make_tables.py.
+constexpr uint32_t kPunctuation = 5, kControl = 6, kNonspacing = 7;
+
 uint32_t class_bits(uint32_t code_point) {
   if (code_point < kClassEnd) {
     const uint32_t block = kClassBlock[code_point >> 7], at = code_point & 127;
     return uint32_t{kClassBits[block * 64 + at / 2]} >> (4 * (at & 1)) & 15;
   }
-  return code_point >= 0xE0100 && code_point <= 0xE01EF ? static_cast<uint32_t>(CharacterClass::mark) : 0;
+  if (code_point >= 0xE0100 && code_point <= 0xE01EF) return kNonspacing;
+  const bool tag = code_point == 0xE0001 || (code_point >= 0xE0020 && code_point <= 0xE007F);
+  return tag || (code_point >= 0xF0000 && (code_point & 0xFFFF) < 0xFFFE) ? kControl : 0;
 }
+
+uint32_t fine_class(uint32_t code_point) { return class_bits(code_point) & 7; }
 
 struct Decomposition {
   uint32_t from, first, second;   // second is 0 when there is only one
@@ -34,7 +42,26 @@ Decomposition decomposition(uint32_t index) {
 
 }   // namespace
 
-CharacterClass character_class(uint32_t code_point) { return static_cast<CharacterClass>(class_bits(code_point) & 7); }
+CharacterClass character_class(uint32_t code_point) {
+  const uint32_t fine = fine_class(code_point);
+  if (fine == kNonspacing) return CharacterClass::mark;
+  return fine == kPunctuation || fine == kControl ? CharacterClass::other : static_cast<CharacterClass>(fine);
+}
+
+bool is_nonspacing_mark(uint32_t code_point) { return fine_class(code_point) == kNonspacing; }
+bool is_punctuation(uint32_t code_point) { return fine_class(code_point) == kPunctuation; }
+bool is_control(uint32_t code_point) { return fine_class(code_point) == kControl; }
+
+uint32_t lower_case(uint32_t code_point) {
+  // A row: start << 8 | characters - 1, and their distance to the lower case << 1 | stride - 1.
+  const auto* after = std::upper_bound(std::begin(kLowerStart), std::end(kLowerStart), code_point << 8 | 255);
+  if (after == std::begin(kLowerStart)) return code_point;
+  const auto row = static_cast<size_t>(after - std::begin(kLowerStart)) - 1;
+  const uint32_t beyond = code_point - (kLowerStart[row] >> 8);
+  const uint32_t stride = (static_cast<uint32_t>(kLowerStep[row]) & 1) + 1;
+  if (beyond % stride != 0 || beyond / stride > (kLowerStart[row] & 255)) return code_point;
+  return code_point + static_cast<uint32_t>(kLowerStep[row] >> 1);
+}
 
 bool may_change_under_nfc(uint32_t code_point) { return code_point >= 0x300 && (class_bits(code_point) & 8) != 0; }
 

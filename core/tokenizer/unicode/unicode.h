@@ -1,4 +1,5 @@
-// What the pre-tokenisers and NFC need to know about a code point. The data is tables.inc, written by make_tables.py.
+// What the pre-tokenisers, NFC and WordPiece need to know about a code point. The data is tables.inc, written by
+// make_tables.py.
 #pragma once
 #include <cstdint>
 
@@ -13,6 +14,15 @@ enum class CharacterClass : uint8_t {
 };
 
 CharacterClass character_class(uint32_t code_point);
+
+bool is_nonspacing_mark(uint32_t code_point);   // Mn
+bool is_punctuation(uint32_t code_point);       // \p{P}
+// Cc, Cf and Co, but not those that are white space too: U+0009..D and U+0085.
+bool is_control(uint32_t code_point);
+
+// The lower case of a character that has no canonical decomposition, one code point as in the reference; other
+// characters stay.
+uint32_t lower_case(uint32_t code_point);
 
 // False: a text in which this holds for every character is in NFC already.
 bool may_change_under_nfc(uint32_t code_point);
