@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares what mote computes with the reference outputs, section by section.
 
-  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE]
+  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE] [--real MODEL]
 
-SECTION: quant, logits, tokens, stream, sampler, or, with the real model that MOTE_SMOLLM2 names, prompts, follow,
-perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
+SECTION: quant, logits, tokens, stream, sampler, or, with a real model (smollm2, gemma3) that MOTE_SMOLLM2 or MOTE_GEMMA3
+names, prompts, follow, perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
 Exit status 0: all within the limits; 1: not, or nothing was compared; 4: what the section needs is not there (skipped).
 The limits are those of the goldens' own page (8-bit activations are judged by their relative root mean square).
 """
@@ -24,6 +24,7 @@ SKIPPED = 4
 MODELS = {
     "llama": ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
         "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()],
+    "qwen2": ["tiny-qwen2-f32"], "qwen3": ["tiny-qwen3-f32"], "gemma3": ["tiny-gemma3-f32"], "gpt2": ["tiny-gpt2-f32"],
 }
 ARCHES_INC = os.path.join(HERE, "..", "..", "core", "model", "arches.inc")
 TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", "tiny-qwen3-f32", "tiny-gemma3-f32",
@@ -33,6 +34,8 @@ TIDIED = ["bert-minilm"]
 QUANT_TYPES = ("F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4").split()
 WHOLE_WEIGHTS = ("f32", "f16", "bf16")
 WHOLE_ACTIVATIONS = ("reference", "vulkan")   # backends that do not round activations to 8 bits
+# Backends that lack an op of some architecture: the steps go to the next of the list.
+WITH_OTHERS = {"xnnpack": "xnnpack,cpu"}
 
 
 def fail(sentence):
@@ -43,14 +46,14 @@ def fail(sentence):
 class Goldens:
     """Where the data is, the program under test, and a folder for what it writes."""
 
-    def __init__(self, program, backend, scratch, only=None, whole=False):
+    def __init__(self, program, backend, scratch, only=None, whole=False, real="smollm2"):
         named = os.environ.get("MOTE_GOLDENS_DIR")
         self.full = bool(named)
         self.folder = named or os.path.join(HERE, "data")
         if not os.path.isdir(self.folder):
             fail("MOTE_GOLDENS_DIR names %s, which is not a folder" % self.folder)
         self.program, self.backend, self.scratch, self.only = program, backend, scratch, only
-        self.whole = whole
+        self.whole, self.real = whole, real
         self.device = None
 
     def path(self, *parts):
@@ -87,9 +90,10 @@ class Goldens:
         return subprocess.run([sys.executable, os.path.join(HERE, "check.py"), *arguments]).returncode == 0
 
     def real_model(self):
-        model = os.environ.get("MOTE_SMOLLM2")
+        variable = "MOTE_" + self.real.upper()
+        model = os.environ.get(variable)
         if not model:
-            print("skipped: MOTE_SMOLLM2 is not set")
+            print("skipped: %s is not set" % variable)
             sys.exit(SKIPPED)
         return model
 
@@ -137,14 +141,14 @@ def logits(goldens):
 
 
 def logits_of(goldens, models, folder):
-    good, compared = True, 0
+    good, compared, backends = True, 0, WITH_OTHERS.get(goldens.backend, goldens.backend)
     for name in models:
         model, reference = os.path.join(folder, name + ".gguf"), os.path.join(folder, name + ".ref.json")
         if not (goldens.have(model) and goldens.have(reference)):
             continue
         whole, cut = goldens.out(name + ".bin"), goldens.out(name + ".cut.bin")
-        goldens.dump("logits", model, reference, whole, "--backend", goldens.backend)
-        goldens.dump("logits", model, reference, cut, "--backend", goldens.backend, "--batch", "3")
+        goldens.dump("logits", model, reference, whole, "--backend", backends)
+        goldens.dump("logits", model, reference, cut, "--backend", backends, "--batch", "3")
         exact = goldens.backend in WHOLE_ACTIVATIONS or json.load(open(reference))["weights"].lower() in WHOLE_WEIGHTS
         good &= goldens.check("logits", reference, whole, *([] if exact else ["--rel-rms", "0.03"]))
         if open(whole, "rb").read() != open(cut, "rb").read():
@@ -200,7 +204,7 @@ def sampler(goldens):
 
 
 def read_real(goldens):
-    return json.load(open(goldens.path("real", "smollm2.json")))
+    return json.load(open(goldens.path("real", goldens.real + ".json")))
 
 
 def prompts(goldens):
@@ -226,7 +230,7 @@ def prompts(goldens):
     return bad == 0 and len(wanted) > 0
 
 
-# How far SmolLM2's logits and (relative) perplexity may be off. xnnpack runs it in int8 per row of weights and of
+# How far a real model's logits and (relative) perplexity may be off, where not 1.5 and what is said below. xnnpack runs it in int8 per row of weights and of
 # activations, some of which are a hundred times the others: backends/xnnpack/README.md.
 # vulkan: found 5e-5, the last digit of the outputs. The surprise of a token, the logarithm of the sum of all exp(logit)
 # less its own logit, changes by at most twice what a logit does, so the perplexity by a factor of exp(2 x 2e-4).
@@ -234,6 +238,7 @@ LOGITS_OFF = {"reference": 0.01, "vulkan": 0.0002, "xnnpack": 3.5}
 PERPLEXITY_OFF = {"reference": 0.0005, "vulkan": math.exp(2 * LOGITS_OFF["vulkan"]) - 1, "xnnpack": 0.04}
 # How many chunks of the text where not all of them: lavapipe takes a minute or two for one.
 PERPLEXITY_CHUNKS = {"vulkan": 1}
+PERPLEXITY_OFF_8_BIT = {"smollm2": 0.005, "gemma3": 0.01}   # by model
 
 
 def follow(goldens):
@@ -271,11 +276,12 @@ def follow(goldens):
 
 
 def perplexity(goldens):
-    """Chunks of 256; on a backend with 8-bit activations of 512, where it is further off, and of 256 too when all is asked for."""
+    """Chunks of 256; on a backend with 8-bit activations the longest, where it is furthest off, or all when all is asked for."""
     reference, real = goldens.backend in WHOLE_ACTIVATIONS, read_real(goldens)
     good = True
-    for chunk in ["256"] if reference else ["256", "512"] if goldens.whole else ["512"]:
-        found, limit = goldens.out("perplexity.json"), PERPLEXITY_OFF.get(goldens.backend, 0.005)
+    for chunk in ["256"] if reference else sorted(real["perplexity"])[0 if goldens.whole else -1:]:
+        found = goldens.out("perplexity.json")
+        limit = PERPLEXITY_OFF.get(goldens.backend, PERPLEXITY_OFF_8_BIT[goldens.real])
         n_chunks = PERPLEXITY_CHUNKS.get(goldens.backend, 0)   # 0: all
         goldens.dump("perplexity", goldens.real_model(), goldens.path("real", real["text"]), chunk, found, "--backend",
                      goldens.backend, "--chunks", str(n_chunks))
@@ -306,9 +312,10 @@ def main():
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--whole", action="store_true", help="also what is slow and adds little")
     parser.add_argument("--only", help="of section logits, the models of this architecture")
+    parser.add_argument("--real", choices=sorted(PERPLEXITY_OFF_8_BIT), default="smollm2", help="of sections with a real model")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only, arguments.whole)
+        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only, arguments.whole, arguments.real)
         sys.exit(0 if SECTIONS[arguments.section](goldens) else 1)
 
 
