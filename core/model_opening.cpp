@@ -85,7 +85,7 @@ Status ModelOpening::layout_plan(mote_model* model) {
   MOTE_ASSIGN_OR_RETURN(const std::string_view name, read_architecture(file_));
   MOTE_ASSIGN_OR_RETURN(const ArchitectureEntry* architecture, find_architecture(name));
   MOTE_ASSIGN_OR_RETURN(const uint32_t n_vocab, read_vocabulary_rows(index_));
-  MOTE_ASSIGN_OR_RETURN(config_, read_config(file_, n_vocab));
+  MOTE_ASSIGN_OR_RETURN(config_, read_config(file_, n_vocab, architecture->runs));
   if (gguf::Entry pieces; file_.find("tokenizer.ggml.tokens", &pieces) && pieces.count != n_vocab)
     return Status::error(Code::bad_model, "tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows",
                          pieces.count, n_vocab);

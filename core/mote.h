@@ -340,7 +340,7 @@ typedef enum mote_on_backend_failure {
 typedef struct mote_session_options {
   size_t struct_bytes;
   uint32_t context;         /* positions, at most 2^24; 0: the trained length, at most 4096. More than trained is
-                               allowed */
+                               allowed, but not where positions are learned (gpt2) */
   uint32_t max_batch;       /* rows computed at once, 0: 512; at most the context. Longer feeds are cut inside */
   uint32_t max_output_rows; /* rows of logits computed at once, 0: 1; at most max_batch */
   int32_t kv_type;          /* a mote_kv_type */

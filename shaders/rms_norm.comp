@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// rms_norm: y = x / sqrt(mean(x^2) + epsilon) * weight. A work group for each row.
+// rms_norm: y = x / sqrt(mean(x^2) + epsilon) * weight. A work group for each
+// group of as many values as there are weights.
 #include "include/common.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Input { float x[]; };
@@ -14,7 +15,7 @@ layout(push_constant) uniform Push {
 #include "include/fold.glsl"
 
 void main() {
-  uint at = gl_WorkGroupID.y * columns, lane = gl_LocalInvocationID.x;
+  uint at = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * columns, lane = gl_LocalInvocationID.x;
   precise float sum = 0.0;
   for (uint i = lane; i < columns; i += MOTE_VK_GROUP) sum += x[at + i] * x[at + i];
   precise float root = sqrt(fold(sum) / float(columns) + epsilon);

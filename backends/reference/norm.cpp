@@ -7,8 +7,8 @@ namespace mote {
 
 // y = x / sqrt(mean(x^2) + epsilon) * vector
 Status ReferenceExecutor::rms_norm(const Step& step, const Batch& batch) {
-  const size_t columns = step.output.columns;
-  for (size_t row = 0; row < rows_of(step.output, batch); ++row) {
+  const size_t columns = norm_width(step), groups = step.output.columns / columns;
+  for (size_t row = 0; row < rows_of(step.output, batch) * groups; ++row) {
     const float* x = values_.data(step.inputs[0]) + row * columns;
     float* y = values_.data(step.output) + row * columns;
     double sum = 0;

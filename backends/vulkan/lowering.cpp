@@ -7,8 +7,6 @@
 namespace mote {
 namespace {
 
-constexpr uint32_t kMostGroups = 65535;   // along an axis of a dispatch: what every device allows
-
 uint32_t groups_for(uint64_t columns) { return static_cast<uint32_t>((columns + MOTE_VK_GROUP - 1) / MOTE_VK_GROUP); }
 
 Kernel for_format(Kernel f32, DeviceFormat format) {   // the formats' kernels follow each other in variants.inc
@@ -254,8 +252,8 @@ class Lowering {
 
   Status norm(const Step& step) {
     const bool is_layer_norm = step.op == Op::layer_norm, has_bias = step.bias.exists();
-    const uint32_t columns = step.output.columns;
-    return for_chunks(step.output.rows, columns, 1, [&](const Chunk& chunk) {
+    const uint32_t columns = norm_width(step), groups = step.output.columns / columns;
+    return for_chunks(step.output.rows, step.output.columns, groups, [&](const Chunk& chunk) {
       Dispatch dispatch = start(is_layer_norm ? Kernel::layer_norm : Kernel::rms_norm, chunk.grid);
       dispatch.bind(rows_of(step.inputs[0], chunk)).bind(vector_of(false));
       if (is_layer_norm) dispatch.bind(vector_of(has_bias));

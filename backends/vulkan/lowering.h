@@ -13,6 +13,8 @@
 
 namespace mote {
 
+inline constexpr uint32_t kMostGroups = 65535;   // along an axis of a dispatch: what every device allows
+
 // The first words of the exchange; shaders/include/common.glsl reads them.
 struct BatchHeader {
   uint32_t rows, outputs, first_position, unused;

@@ -1,6 +1,7 @@
 #include "backends/vulkan/vulkan_backend.h"
 
 #include "backends/vulkan/executor.h"
+#include "backends/vulkan/lowering.h"
 
 namespace mote {
 namespace {
@@ -53,6 +54,7 @@ bool VulkanBackend::supports(const Step& step, const Plan& plan) const {
     case Op::attention:
       return supports_state(step, plan);
     case Op::rms_norm:
+      return step.output.columns <= uint64_t{norm_width(step)} * kMostGroups;
     case Op::layer_norm:
     case Op::rope_angles:
     case Op::activate:

@@ -28,7 +28,7 @@ void norm_row(const float* x, const Vector& weight, float epsilon, size_t count,
 
 Status xnn_run_rms_norm(const StepContext& context) {
   const Step& step = context.step();
-  const size_t rows = context.rows(step.output), columns = step.output.columns;
+  const size_t columns = norm_width(step), rows = context.rows(step.output) * (step.output.columns / columns);
   const float* x = context.input(0);
   float* y = context.output();
   const Parallel& parallel = context.session.pool.parallel;

@@ -113,6 +113,7 @@ class File {
   // A scalar counts for every index; a list must have `count` elements.
   Result<uint64_t> get_unsigned_at(std::string_view key, uint64_t index, uint64_t count, uint64_t lowest,
                                    uint64_t highest) const;
+  Result<bool> get_bool_at(std::string_view key, uint64_t index, uint64_t count, bool otherwise) const;
   // An array with elements of `element_type`; bad_model when it is missing or of another type.
   Result<Entry> get_array(std::string_view key, Type element_type) const;
 

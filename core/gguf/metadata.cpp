@@ -81,6 +81,31 @@ Result<uint64_t> unsigned_of(const Entry& entry, uint64_t lowest, uint64_t highe
   return in_range(entry.key, found, lowest, highest);
 }
 
+Result<bool> bool_of(const Entry& entry) {
+  if (entry.type == Type::boolean) return load_le<uint8_t>(entry.value) != 0;
+  Integer found;
+  if (!load_integer(entry.type, entry.value, &found)) return mistyped(entry, "a bool");
+  MOTE_ASSIGN_OR_RETURN(const uint64_t value, in_range(entry.key, found, 0, 1));
+  return value != 0;
+}
+
+// Element `index` of a list of `count`, as an entry of its own; a scalar is every element.
+Result<Entry> element_of(const Entry& entry, uint64_t index, uint64_t count, bool bools) {
+  if (entry.type != Type::array) return entry;
+  const std::string_view wanted = bools ? "a bool" : "an integer";
+  if (entry.count != count || index >= count)
+    return Status::error(Code::bad_model, "{} is an array of {} {}, {} or a list of {} is expected", entry.key,
+                         entry.count, type_name(entry.element_type), wanted, count);
+  Entry element = entry;
+  element.type = entry.element_type;
+  element.count = 1;
+  element.value_bytes = fixed_bytes(element.type);
+  element.value += static_cast<size_t>(index * element.value_bytes);
+  Integer integer;
+  if (load_integer(element.type, element.value, &integer) || (bools && element.type == Type::boolean)) return element;
+  return mistyped(entry, bools ? "a bool or a list of them" : "an integer or a list of them");
+}
+
 Result<double> real_of(const Entry& entry) {
   double value = 0;
   Integer integer;
@@ -136,11 +161,7 @@ Result<double> File::get_real(std::string_view key, double otherwise) const {
 Result<bool> File::get_bool(std::string_view key, bool otherwise) const {
   Entry entry;
   if (!find(key, &entry)) return otherwise;
-  if (entry.type == Type::boolean) return load_le<uint8_t>(entry.value) != 0;
-  Integer found;
-  if (!load_integer(entry.type, entry.value, &found)) return mistyped(entry, "a bool");
-  MOTE_ASSIGN_OR_RETURN(const uint64_t value, in_range(key, found, 0, 1));
-  return value != 0;
+  return bool_of(entry);
 }
 
 Result<std::string_view> File::get_string(std::string_view key) const {
@@ -159,16 +180,15 @@ Result<uint64_t> File::get_unsigned_at(std::string_view key, uint64_t index, uin
                                        uint64_t highest) const {
   Entry entry;
   if (!find(key, &entry)) return missing(key);
-  if (entry.type != Type::array) return unsigned_of(entry, lowest, highest);
-  const uint32_t bytes = fixed_bytes(entry.element_type);
-  Integer found;
-  if (bytes == 0 || entry.count != count || index >= count ||
-      !load_integer(entry.element_type, entry.value + static_cast<size_t>(index) * bytes, &found)) {
-    if (entry.count == count) return mistyped(entry, "an integer or a list of them");
-    return Status::error(Code::bad_model, "{} is an array of {} {}, an integer or a list of {} is expected", key,
-                         entry.count, type_name(entry.element_type), count);
-  }
-  return in_range(key, found, lowest, highest);
+  MOTE_ASSIGN_OR_RETURN(const Entry element, element_of(entry, index, count, false));
+  return unsigned_of(element, lowest, highest);
+}
+
+Result<bool> File::get_bool_at(std::string_view key, uint64_t index, uint64_t count, bool otherwise) const {
+  Entry entry;
+  if (!find(key, &entry)) return otherwise;
+  MOTE_ASSIGN_OR_RETURN(const Entry element, element_of(entry, index, count, true));
+  return bool_of(element);
 }
 
 Result<Entry> File::get_array(std::string_view key, Type element_type) const {

@@ -10,15 +10,17 @@
 
 namespace mote {
 
-#define MOTE_ARCHITECTURE(name, build) \
-  Status build(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& config);
+// Each row has at least the build function behind its name.
+#define MOTE_FIRST(first, ...) first
+#define MOTE_ARCHITECTURE(name, ...) \
+  Status MOTE_FIRST(__VA_ARGS__, )(PlanBuilder & b, Weights & w, const gguf::File& file, const Config& config);
 #include "core/model/arches.inc"
 #undef MOTE_ARCHITECTURE
 
 namespace {
 
 constexpr ArchitectureEntry kArchitectures[] = {
-#define MOTE_ARCHITECTURE(name, build) MOTE_IF(MOTE_ARCH_##name)({#name, build}, )
+#define MOTE_ARCHITECTURE(name, ...) MOTE_IF(MOTE_ARCH_##name)({#name, __VA_ARGS__}, )
 #include "core/model/arches.inc"
 #undef MOTE_ARCHITECTURE
 };
@@ -28,7 +30,7 @@ constexpr ArchitectureEntry kArchitectures[] = {
 std::span<const ArchitectureEntry> architectures() { return kArchitectures; }
 
 Result<const ArchitectureEntry*> find_architecture(std::string_view name) {
-  char known[128];
+  char known[256];
   uint32_t length = 0;
   known[0] = 0;
   for (const ArchitectureEntry& entry : architectures()) {

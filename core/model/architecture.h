@@ -12,6 +12,7 @@ namespace mote {
 struct ArchitectureEntry {
   std::string_view name;
   Status (*build)(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& config);
+  std::string_view runs[4] = {};   // settings that others refuse; empty: none
 };
 
 std::span<const ArchitectureEntry> architectures();

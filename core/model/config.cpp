@@ -1,5 +1,7 @@
 #include "core/model/config.h"
 
+#include <algorithm>
+
 namespace mote {
 namespace {
 
@@ -75,8 +77,8 @@ class Reader {
   Status status_;
 };
 
-// Settings that change the mathematics and that no architecture here runs, with the value that changes nothing (which
-// is also that of a file without the key). An architecture that runs one takes its row away and reads it.
+// Settings that change the mathematics, with the value that changes nothing (which is also that of a file without the
+// key). An architecture that runs one reads it and has it in its row of arches.inc; the others refuse it.
 struct Unrun {
   enum Kind : uint8_t { count, real, flag } kind;
   std::string_view name;
@@ -97,11 +99,12 @@ constexpr Unrun kUnrun[] = {
     {Unrun::flag, "use_parallel_residual", 0},
 };
 
-Status check_unrun(const gguf::File& file, std::string_view architecture) {
+Status check_unrun(const gguf::File& file, std::string_view architecture, std::span<const std::string_view> runs) {
   MOTE_ASSIGN_OR_RETURN(const std::string_view type, file.get_string("general.type", "model"));
   if (type != "model")
     return Status::error(Code::unsupported, "general.type is {}; this build runs files of type model", type);
   for (const Unrun& setting : kUnrun) {
+    if (std::find(runs.begin(), runs.end(), setting.name) != runs.end()) continue;
     const Key key(architecture, setting.name);
     double value = 0;
     if (setting.kind == Unrun::flag) {
@@ -158,7 +161,7 @@ RopeConfig read_rope(Reader& reader, uint32_t key_dim, uint32_t context_length) 
 
 Result<std::string_view> read_architecture(const gguf::File& file) { return file.get_string("general.architecture"); }
 
-Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
+Result<Config> read_config(const gguf::File& file, uint32_t n_vocab, std::span<const std::string_view> runs) {
   MOTE_ASSIGN_OR_RETURN(const std::string_view architecture, read_architecture(file));
   Reader reader(file, architecture);
   Config config{};
@@ -172,7 +175,7 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab) {
   config.norm_epsilon = static_cast<float>(
       reader.real(other ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1));
   const uint32_t vocab_size = reader.count("vocab_size", 1, Config::kMaxVocab, n_vocab);
-  reader.keep(check_unrun(file, architecture));
+  reader.keep(check_unrun(file, architecture, runs));
   if (!reader.status().ok()) return reader.status();
   if (vocab_size != n_vocab)
     return Status::error(Code::bad_model, "{}.vocab_size is {}, token_embd.weight has {} rows", architecture,
@@ -224,6 +227,33 @@ Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& conf
                          out.n_heads, config.key_dim > config.value_dim ? config.key_dim : config.value_dim,
                          Config::kMaxWidth);
   return out;
+}
+
+Result<uint32_t> read_window(const gguf::File& file, const Config& config, uint32_t layer, uint32_t window,
+                             uint32_t period) {
+  Reader reader(file, config.architecture);
+  window = reader.count("attention.sliding_window", 0, Config::kMaxContext, window);
+  const Key pattern(config.architecture, "attention.sliding_window_pattern");
+  gguf::Entry entry;
+  bool windowed = false;
+  if (file.find(pattern, &entry) && entry.type == gguf::Type::array) {
+    const Result<bool> listed = file.get_bool_at(pattern, layer, config.n_layers, false);
+    reader.keep(listed.status());
+    windowed = listed.value();
+  } else {
+    period = reader.count("attention.sliding_window_pattern", 0, Config::kMaxLayers, period);
+    windowed = period == 0 || layer % period + 1 != period;
+  }
+  if (!reader.status().ok()) return reader.status();
+  return windowed ? window : 0;
+}
+
+Result<double> read_real(const gguf::File& file, const Config& config, std::string_view name, double lowest,
+                         double highest, double otherwise) {
+  Reader reader(file, config.architecture);
+  const double value = reader.real(name, lowest, highest, otherwise);
+  if (!reader.status().ok()) return reader.status();
+  return value;
 }
 
 }   // namespace mote

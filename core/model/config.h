@@ -1,6 +1,7 @@
 // The hyperparameters of a model, read from the metadata and checked: nothing behind this needs to doubt them.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/base/result.h"
@@ -44,9 +45,19 @@ struct LayerConfig {
   uint32_t n_heads, n_kv_heads, d_ff;
 };
 
-// `n_vocab` comes from the token embedding. bad_model or unsupported with the key, what was found and what is allowed.
-Result<Config> read_config(const gguf::File& file, uint32_t n_vocab);
+// `n_vocab` comes from the token embedding; `runs`: settings that the architecture reads by itself, which are refused
+// otherwise. bad_model or unsupported with the key, what was found and what is allowed.
+Result<Config> read_config(const gguf::File& file, uint32_t n_vocab, std::span<const std::string_view> runs = {});
 Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& config, uint32_t layer);
+
+// How far the attention of a layer looks back, 0: to the beginning. attention.sliding_window, or else `window`, counts
+// for all layers but every `period`-th (0: for all). attention.sliding_window_pattern is another period, or a list with
+// a 1 for each layer that has the window.
+Result<uint32_t> read_window(const gguf::File& file, const Config& config, uint32_t layer, uint32_t window,
+                             uint32_t period);
+// A number of the architecture's own, in [lowest, highest].
+Result<double> read_real(const gguf::File& file, const Config& config, std::string_view name, double lowest,
+                         double highest, double otherwise);
 
 // general.architecture, as it stands in the file.
 Result<std::string_view> read_architecture(const gguf::File& file);

@@ -74,7 +74,8 @@ Value PlanBuilder::position_embed(Value x, const Matrix& table) {
 }
 
 Value PlanBuilder::rms_norm(Value x, const Vector& weight, float epsilon) {
-  expect(weight.count == x.columns, "rms_norm has {} weights for rows of {} values", weight.count, x.columns, 0);
+  expect(weight.exists() && x.columns % weight.count == 0, "rms_norm has {} weights for rows of {} values",
+         weight.count, x.columns, 0);
   Step step = start(Op::rms_norm, x);
   step.vector = weight;
   step.attributes.norm = {epsilon};
@@ -107,14 +108,17 @@ Value PlanBuilder::rope(Value x, uint32_t head_dim, const RopeSettings& rope) {
   if (!expect(head_dim != 0 && x.columns % head_dim == 0 && n_rotated % 2 == 0 && n_rotated <= head_dim,
               "rope turns {} dimensions of heads of {} in rows of {} values", n_rotated, head_dim, x.columns))
     return {};
-  if (!angles_.exists() || angles_number_ != rope.number) {
+  if (!expect(rope.number < RopeSettings::kMaxNumber, "the plan has more than {} settings of rope",
+              RopeSettings::kMaxNumber, 0, 0))
+    return {};
+  Value& shared = angles_[rope.number];
+  if (!shared.exists()) {
     Step angles = start(Op::rope_angles, {});
     angles.attributes.rope_angles = rope.angles;
-    angles_ = finish_step(angles, Dimension::tokens, n_rotated);
-    angles_number_ = rope.number;
+    shared = finish_step(angles, Dimension::tokens, n_rotated);
   }
   Step step = start(Op::rope, x);
-  step.inputs[1] = angles_;
+  step.inputs[1] = shared;
   step.attributes.rope = {x.columns / head_dim, head_dim, n_rotated, rope.pairing};
   return finish_step(step, x.rows, x.columns);
 }

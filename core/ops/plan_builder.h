@@ -14,7 +14,8 @@ namespace mote {
 struct RopeSettings {
   RopeAnglesAttributes angles;
   RopePairing pairing;
-  uint32_t number;   // tells the settings of one model apart, also while frequencies have no data
+  uint32_t number;   // tells the settings of one model apart, also while frequencies have no data; below kMaxNumber
+  static constexpr uint32_t kMaxNumber = 4;
 };
 
 class PlanBuilder {
@@ -33,7 +34,7 @@ class PlanBuilder {
 
   Value embed(const Matrix& table);   // [tokens, table.columns]
   Value position_embed(Value x, const Matrix& table);
-  Value rms_norm(Value x, const Vector& weight, float epsilon);
+  Value rms_norm(Value x, const Vector& weight, float epsilon);   // of each group of weight.count values
   Value layer_norm(Value x, const Vector& weight, const Vector& bias, float epsilon);
   Value linear(Value x, const Matrix& weight, const Vector& bias = {});   // [rows of x, weight.rows]
   Value rope(Value x, uint32_t head_dim, const RopeSettings& rope);
@@ -70,8 +71,7 @@ class PlanBuilder {
   uint32_t layer_ = Step::kNoLayer;
   StateInfo last_state_{};   // of the last kv_state: what append and attention are checked against
   uint16_t last_state_id_ = State::kNone;
-  Value angles_;   // made by the first rope of each setting, shared by the ones after it
-  uint32_t angles_number_ = 0;
+  Value angles_[RopeSettings::kMaxNumber];   // made by the first rope of each setting, shared by the ones after it
   Value logits_;
   Status status_;
 };

@@ -57,6 +57,9 @@ struct Matrix {
   uint32_t rows = 0, columns = 0;
   Format format = Format::f32;
   std::string_view name;   // of the tensor, for messages
+
+  // `count` of the rows from `first` on, where they lie: a part of a fused weight. Nothing where there are not so many.
+  Matrix part(uint32_t first, uint32_t count) const;
 };
 
 // A weight vector, widened to f32 when the model opened. `data` is null while only a quote is made.
@@ -64,6 +67,7 @@ struct Vector {
   const float* data = nullptr;
   uint32_t count = 0;
   bool exists() const { return count != 0; }
+  Vector part(uint32_t first, uint32_t n) const;   // as Matrix::part
 };
 
 enum class Activation : uint8_t {
@@ -80,6 +84,7 @@ enum class RopePairing : uint8_t {
 };
 
 // rms_norm:   y = x / sqrt(mean(x^2) + epsilon) * vector                https://arxiv.org/abs/1910.07467
+//             a vector shorter than the rows: each group of as many values (a head) by itself
 // layer_norm: y = (x - mean) / sqrt(variance + epsilon) * vector + bias https://arxiv.org/abs/1607.06450
 struct NormAttributes {
   float epsilon;
@@ -149,5 +154,8 @@ struct Step {
     ScaleAttributes scale;         // scale, softcap
   } attributes{};
 };
+
+// How many values rms_norm takes together.
+inline uint32_t norm_width(const Step& step) { return step.vector.exists() ? step.vector.count : step.output.columns; }
 
 }   // namespace mote

@@ -1,9 +1,22 @@
 #include "core/pipeline/sequence.h"
 
 namespace mote {
+namespace {
+
+// Learned positions end where their matrix does.
+Status check_positions(const Plan& plan, uint32_t context) {
+  for (const Step& step : plan.steps)
+    if (step.op == Op::position_embed && context > step.matrix.rows)
+      return Status::error(Code::invalid_argument, "context is {}; {} has {} positions", context, step.matrix.name,
+                           step.matrix.rows);
+  return {};
+}
+
+}   // namespace
 
 Result<Sequence*> Sequence::create(CompiledPlans& plans, const CompiledPlan& now, const SequenceOptions& options,
                                    Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes) {
+  MOTE_RETURN_IF_ERROR(check_positions(plans.plan(), options.shape.context));
   uint64_t before = arena.used_bytes();
   Sequence* sequence = arena.create<Sequence>();
   bytes->plan_bytes += arena.used_bytes() - before;

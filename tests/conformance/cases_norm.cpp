@@ -17,7 +17,7 @@ namespace mote::test {
 namespace {
 
 std::vector<double> rms_norm_limit(const Case& self, const std::vector<float>& expected) {
-  const double n = self.compared.columns;
+  const double n = norm_width(self.plan.steps[0]);
   std::vector<double> limits(expected.size());
   for (size_t i = 0; i < limits.size(); ++i) limits[i] = (n / 32 + 9) * u * std::abs(double{expected[i]}) + 0x1p-149;
   return limits;
@@ -78,9 +78,31 @@ std::vector<Case> norm_cases(Op op, bool has_bias, uint64_t seed) {
   return cases;
 }
 
+// Fewer weights than columns: each group of as many values by itself, as the heads of queries are normed.
+Case groups_case(uint32_t width, uint32_t groups, CaseRandom& random) {
+  const uint32_t columns = width * groups;
+  Case made;
+  made.name = "rms_norm of " + std::to_string(groups) + " groups of " + std::to_string(width);
+  made.tokens = random_tokens(5, 10, random);
+  std::vector<float> input = norm_input(columns, random);
+  for (uint32_t i = 0; i < columns; ++i) input[i] *= static_cast<float>(1 + i / width);   // no two groups alike
+  const Value x = made.plan.input(columns, input);
+  made.compared = made.plan.value(columns);
+  made.plan.step(Op::rms_norm, {x}, made.compared).attributes.norm.epsilon = 1e-6F;
+  made.plan.vector(random.normals(width));
+  made.limit = rms_norm_limit;
+  return made;
+}
+
 }   // namespace
 
-std::vector<Case> rms_norm_cases() { return norm_cases(Op::rms_norm, false, 201); }
+std::vector<Case> rms_norm_cases() {
+  std::vector<Case> cases = norm_cases(Op::rms_norm, false, 201);
+  CaseRandom random(204);
+  constexpr uint32_t kGroups[][2] = {{1, 7}, {12, 4}, {17, 3}, {64, 9}, {100, 2}};
+  for (const auto& [width, groups] : kGroups) cases.push_back(groups_case(width, groups, random));
+  return cases;
+}
 
 std::vector<Case> layer_norm_cases() {
   std::vector<Case> cases = norm_cases(Op::layer_norm, true, 202);

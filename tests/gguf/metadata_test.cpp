@@ -72,6 +72,15 @@ TEST_CASE("a scalar counts for every layer and a list must have one value for ea
   CHECK(message(file.get_unsigned_at("texts", 0, 3, 0, 1)) ==
         "texts is an array of 3 string, an integer or a list of them is expected");
   CHECK(message(file.get_unsigned_at("absent", 0, 3, 0, 1)) == "the file has no absent");
+  const auto refusal = [](const Result<bool>& result) { return std::string(result.status().message()); };
+  CHECK(file.get_bool_at("bools", 1, 3, false).ok());
+  CHECK(file.get_bool_at("absent", 1, 3, true).value());
+  CHECK(file.get_bool_at("true", 9, 3, false).value());
+  CHECK(refusal(file.get_bool_at("list", 0, 3, false)) == "list is 4, 0 to 1 is allowed");
+  CHECK(refusal(file.get_bool_at("bools", 0, 2, false)) ==
+        "bools is an array of 3 bool, a bool or a list of 2 is expected");
+  CHECK(refusal(file.get_bool_at("texts", 0, 3, false)) ==
+        "texts is an array of 3 string, a bool or a list of them is expected");
 }
 
 TEST_CASE("what a getter refuses is named with what was found and what is allowed", "[gguf][metadata][error]") {

@@ -43,6 +43,10 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
+def gelu_tanh(x):
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+
+
 def rms_norm(x, weight, epsilon):
     return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + epsilon) * weight
 
@@ -65,15 +69,18 @@ def rope(x, head_dim, n_rotated, base, halves):
     return heads.reshape(x.shape)
 
 
-def causal_attention(q, k, v, n_heads, n_kv_heads):
-    """Query head h reads KV head h // (n_heads / n_kv_heads); position p sees 0 .. p."""
+def causal_attention(q, k, v, n_heads, n_kv_heads, window=0, cap=0):
+    """Query head h reads KV head h // (n_heads / n_kv_heads); position p sees 0 .. p, with a window the last `window` of
+    them; with a cap scores are bent below it."""
     tokens = q.shape[0]
     q, k, v = q.reshape(tokens, n_heads, -1), k.reshape(tokens, n_kv_heads, -1), v.reshape(tokens, n_kv_heads, -1)
     out = np.empty((tokens, n_heads, v.shape[2]))
-    hidden = np.triu(np.full((tokens, tokens), -np.inf), 1)
+    back = np.arange(tokens)[:, None] - np.arange(tokens)[None, :]   # how far a key lies behind a query
+    hidden = np.where((back < 0) | (back >= (window or tokens)), -np.inf, 0)
     for h in range(n_heads):
         kv = h // (n_heads // n_kv_heads)
-        scores = q[:, h] @ k[:, kv].T / np.sqrt(q.shape[2]) + hidden
+        scores = q[:, h] @ k[:, kv].T / np.sqrt(q.shape[2])
+        scores = (cap * np.tanh(scores / cap) if cap else scores) + hidden
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         out[:, h] = weights / weights.sum(axis=1, keepdims=True) @ v[:, kv]
     return out.reshape(tokens, -1)

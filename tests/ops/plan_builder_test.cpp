@@ -80,12 +80,31 @@ TEST_CASE("Queries and keys share the angles of one setting", "[ops][plan]") {
     const Value x = b.embed(matrix(10, 32));
     b.rope(x, 16, rope(16, 0));
     b.rope(x, 16, rope(16, second));
+    b.rope(x, 16, rope(16, 0));
     size_t n = 0;
     for (uint32_t i = 0; i < b.counts().steps; ++i) n += steps[i].op == Op::rope_angles ? 1 : 0;
     return n;
   };
   CHECK(count_angles(0) == 1);
   CHECK(count_angles(1) == 2);
+}
+
+TEST_CASE("Parts of a fused weight lie where their rows do, and are nothing beyond its end", "[ops][plan]") {
+  const std::vector<uint8_t> bytes(10 * 34 * 2);   // q8_0: 34 bytes for 32 values
+  const Matrix whole{bytes.data(), 10, 64, Format::q8_0, "qkv"};
+  const Matrix part = whole.part(3, 5);
+  CHECK(part.data == bytes.data() + 3 * 68);
+  CHECK((part.rows == 5 && part.columns == 64 && part.format == Format::q8_0 && part.name == "qkv"));
+  CHECK(whole.part(0, 10).data == bytes.data());
+  CHECK(matrix(10, 64).part(3, 5).data == nullptr);   // a quote without the data
+  CHECK(vector(10).part(3, 5).data == kData + 3);
+  CHECK(vector(10).part(3, 5).count == 5);
+  CHECK(Vector{nullptr, 10}.part(3, 5).data == nullptr);
+  constexpr uint32_t kBeyond[][2] = {{0, 11}, {10, 1}, {11, 0}, {3, UINT32_MAX}};
+  for (const auto& [first, count] : kBeyond) {
+    CHECK(whole.part(first, count).rows == 0);
+    CHECK(!vector(10).part(first, count).exists());
+  }
 }
 
 TEST_CASE("Storage that is too small is a status", "[ops][plan]") {
@@ -122,6 +141,9 @@ TEST_CASE("Shapes that contradict each other are said in a sentence", "[ops][pla
       {"rope beyond the head", [](B& b, Value x) { b.rope(x, 16, rope(18)); }, "18 dimensions of heads of 16"},
       {"rope of odd heads", [](B& b, Value x) { b.rope(x, 15, rope(2)); }, "heads of 15"},
       {"rope of no head", [](B& b, Value x) { b.rope(x, 0, rope(2)); }, "heads of 0"},
+      {"rope of many settings", [](B& b, Value x) { b.rope(x, 16, rope(16, 4)); }, "more than 4 settings of rope"},
+      {"rms_norm without weights", [](B& b, Value x) { b.rms_norm(x, {}, 1); }, "0 weights for rows of 32"},
+      {"rms_norm of heads", [](B& b, Value x) { b.rms_norm(x, vector(12), 1); }, "12 weights for rows of 32"},
       {"rope of odd turns", [](B& b, Value x) { b.rope(x, 16, rope(3)); }, "turns 3"},
       {"append", [](B& b, Value x) { b.append(b.kv_state(3, 16, 16), x, x); }, "3 KV heads do not fit keys of 32"},
       {"append of values", [](B& b, Value x) { b.append(b.kv_state(2, 16, 8), x, x); }, "values of 32"},
