@@ -1,0 +1,39 @@
+// Phi-3 and Phi-4 mini: https://arxiv.org/abs/2404.14219. One matrix for queries, keys and values, one for gate and up,
+// rotary pairs of halves, and a window in every layer where the metadata has one. The factors of long contexts
+// (rope_factors_long.weight, rope_factors_short.weight) are not run: which of them counts depends on a session's
+// context.
+#include "core/base/math.h"
+#include "core/model/architecture.h"
+#include "core/model/layer.h"
+
+namespace mote {
+
+Status build_phi3(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& c) {
+  const uint32_t d = c.d_model, kd = c.key_dim, vd = c.value_dim;
+  const RopeSettings rope = w.rope(c.rope, RopePairing::halves, {});
+  const auto scale = static_cast<float>(1 / sqrt_f64(kd));
+  const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, d);
+
+  Value x = b.embed(embedding);   // [tokens, d_model]
+  for (uint32_t i = 0; i < c.n_layers && w.status().ok(); ++i) {
+    MOTE_ASSIGN_OR_RETURN(const LayerConfig heads, read_layer_config(file, c, i));
+    MOTE_ASSIGN_OR_RETURN(const uint32_t window, read_window(file, c, i, 0, 0));
+    const uint32_t n = heads.n_heads, n_kv = heads.n_kv_heads;
+    const Layer layer(b, w, c, i);
+
+    Value h = layer.rms_norm(x, "attn_norm");
+    const auto [q, k, v] = layer.fused_qkv(h, n * kd, n_kv * kd, n_kv * vd);
+    State past = b.append(b.kv_state(n_kv, kd, vd, window), b.rope(k, kd, rope), v);
+    Value a = b.causal_attention(b.rope(q, kd, rope), past, {n, scale, 0});   // [tokens, n * vd]
+    x = b.add(x, layer.linear(a, "attn_output", d));
+
+    h = layer.rms_norm(x, "ffn_norm");
+    x = b.add(x, layer.fused_gated_mlp(h, heads.d_ff, Activation::silu));
+  }
+  b.leave_layers();
+  Value last = b.take_wanted_rows(x);   // [outputs, d_model]
+  last = b.rms_norm(last, w.vector("output_norm.weight", d), c.norm_epsilon);
+  return b.logits(b.linear(last, output_matrix(w, c, embedding)));   // [outputs, n_vocab]
+}
+
+}   // namespace mote
