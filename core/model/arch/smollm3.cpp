@@ -1,0 +1,42 @@
+// SmolLM3: https://huggingface.co/blog/smollm3. Llama, but every fourth layer is without positions (NoPE,
+// https://arxiv.org/abs/2501.18795). Rotary pairs are neighbours, as the GGUF converter has permuted q and k for.
+#include "core/base/math.h"
+#include "core/model/architecture.h"
+#include "core/model/layer.h"
+
+namespace mote {
+
+Status build_smollm3(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& c) {
+  const uint32_t d = c.d_model, kd = c.key_dim, vd = c.value_dim;
+  const RopeSettings rope = w.rope(c.rope, RopePairing::neighbours, {});
+  const auto scale = static_cast<float>(1 / sqrt_f64(kd));
+  const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, d);
+
+  Value x = b.embed(embedding);   // [tokens, d_model]
+  for (uint32_t i = 0; i < c.n_layers && w.status().ok(); ++i) {
+    MOTE_ASSIGN_OR_RETURN(const LayerConfig heads, read_layer_config(file, c, i));
+    const uint32_t n = heads.n_heads, n_kv = heads.n_kv_heads;
+    const Layer layer(b, w, c, i);
+
+    Value h = layer.rms_norm(x, "attn_norm");
+    Value q = layer.linear(h, "attn_q", n * kd);      // [tokens, n * kd]
+    Value k = layer.linear(h, "attn_k", n_kv * kd);   // [tokens, n_kv * kd]
+    Value v = layer.linear(h, "attn_v", n_kv * vd);   // [tokens, n_kv * vd]
+    if (i % 4 != 3) {
+      k = b.rope(k, kd, rope);
+      q = b.rope(q, kd, rope);
+    }
+    State past = b.append(b.kv_state(n_kv, kd, vd), k, v);
+    Value a = b.causal_attention(q, past, {n, scale, 0});   // [tokens, n * vd]
+    x = b.add(x, layer.linear(a, "attn_output", d));
+
+    h = layer.rms_norm(x, "ffn_norm");
+    x = b.add(x, layer.gated_mlp(h, heads.d_ff, Activation::silu));
+  }
+  b.leave_layers();
+  Value last = b.take_wanted_rows(x);   // [outputs, d_model]
+  last = b.rms_norm(last, w.vector("output_norm.weight", d), c.norm_epsilon);
+  return b.logits(b.linear(last, output_matrix(w, c, embedding)));   // [outputs, n_vocab]
+}
+
+}   // namespace mote
