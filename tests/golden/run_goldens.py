@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares what mote computes with the reference outputs, section by section.
 
-  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE]
+  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE] [--real MODEL]
 
-SECTION: quant, logits, tokens, stream, sampler, or, with the real model that MOTE_SMOLLM2 names, prompts, follow,
-perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
+SECTION: quant, logits, tokens, stream, sampler, or, with a real model (smollm2, gemma3) that MOTE_SMOLLM2 or MOTE_GEMMA3
+names, prompts, follow, perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
 Exit status 0: all within the limits; 1: not, or nothing was compared; 4: what the section needs is not there (skipped).
 The limits are those of the goldens' own page (8-bit activations are judged by their relative root mean square).
 """
@@ -24,6 +24,7 @@ SKIPPED = 4
 MODELS = {
     "llama": ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
         "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()],
+    "qwen2": ["tiny-qwen2-f32"], "qwen3": ["tiny-qwen3-f32"], "gemma3": ["tiny-gemma3-f32"], "gpt2": ["tiny-gpt2-f32"],
 }
 ARCHES_INC = os.path.join(HERE, "..", "..", "core", "model", "arches.inc")
 TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", "tiny-qwen3-f32", "tiny-gemma3-f32",
@@ -41,7 +42,7 @@ def fail(sentence):
 class Goldens:
     """Where the data is, the program under test, and a folder for what it writes."""
 
-    def __init__(self, program, backend, scratch, only=None, whole=False):
+    def __init__(self, program, backend, scratch, only=None, whole=False, real="smollm2"):
         named = os.environ.get("MOTE_GOLDENS_DIR")
         self.full = bool(named)
         self.folder = named or os.path.join(HERE, "data")
@@ -49,6 +50,7 @@ class Goldens:
             fail("MOTE_GOLDENS_DIR names %s, which is not a folder" % self.folder)
         self.program, self.backend, self.scratch, self.only = program, backend, scratch, only
         self.whole = whole
+        self.real = real
         self.device = None
 
     def path(self, *parts):
@@ -85,9 +87,10 @@ class Goldens:
         return subprocess.run([sys.executable, os.path.join(HERE, "check.py"), *arguments]).returncode == 0
 
     def real_model(self):
-        model = os.environ.get("MOTE_SMOLLM2")
+        variable = "MOTE_" + self.real.upper()
+        model = os.environ.get(variable)
         if not model:
-            print("skipped: MOTE_SMOLLM2 is not set")
+            print("skipped: %s is not set" % variable)
             sys.exit(SKIPPED)
         return model
 
@@ -198,7 +201,7 @@ def sampler(goldens):
 
 
 def read_real(goldens):
-    return json.load(open(goldens.path("real", "smollm2.json")))
+    return json.load(open(goldens.path("real", goldens.real + ".json")))
 
 
 def prompts(goldens):
@@ -224,14 +227,15 @@ def prompts(goldens):
     return bad == 0 and len(wanted) > 0
 
 
-# How far SmolLM2's logits and (relative) perplexity may be off. xnnpack runs it in int8 per row of weights and of
-# activations, some of which are a hundred times the others: backends/xnnpack/README.md.
+# How far a real model's logits and (relative) perplexity may be off, where not 1.5 and what is said below. xnnpack runs it
+# in int8 per row of weights and of activations, some of which are a hundred times the others: backends/xnnpack/README.md.
 # vulkan: found 5e-5, the last digit of the outputs. The surprise of a token, the logarithm of the sum of all exp(logit)
 # less its own logit, changes by at most twice what a logit does, so the perplexity by a factor of exp(2 x 2e-4).
 LOGITS_OFF = {"reference": 0.01, "vulkan": 0.0002, "xnnpack": 3.5}
 PERPLEXITY_OFF = {"reference": 0.0005, "vulkan": math.exp(2 * LOGITS_OFF["vulkan"]) - 1, "xnnpack": 0.04}
 # How many chunks of the text where not all of them: lavapipe takes a minute or two for one.
 PERPLEXITY_CHUNKS = {"vulkan": 1}
+PERPLEXITY_OFF_8_BIT = {"smollm2": 0.005, "gemma3": 0.01}   # by model
 
 
 def follow(goldens):
@@ -269,11 +273,13 @@ def follow(goldens):
 
 
 def perplexity(goldens):
-    """Chunks of 256; on a backend with 8-bit activations of 512, where it is further off, and of 256 too when all is asked for."""
+    """Chunks of 256; on a backend with 8-bit activations the longest that there are references of, where it is further off,
+    and the others too when all is asked for."""
     reference, real = goldens.backend in WHOLE_ACTIVATIONS, read_real(goldens)
-    good = True
-    for chunk in ["256"] if reference else ["256", "512"] if goldens.whole else ["512"]:
-        found, limit = goldens.out("perplexity.json"), PERPLEXITY_OFF.get(goldens.backend, 0.005)
+    good, lengths = True, sorted(real["perplexity"])
+    for chunk in ["256"] if reference else lengths if goldens.whole else lengths[-1:]:
+        found = goldens.out("perplexity.json")
+        limit = PERPLEXITY_OFF.get(goldens.backend, PERPLEXITY_OFF_8_BIT[goldens.real])
         n_chunks = PERPLEXITY_CHUNKS.get(goldens.backend, 0)   # 0: all
         goldens.dump("perplexity", goldens.real_model(), goldens.path("real", real["text"]), chunk, found, "--backend",
                      goldens.backend, "--chunks", str(n_chunks))
@@ -304,9 +310,10 @@ def main():
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--whole", action="store_true", help="also what is slow and adds little")
     parser.add_argument("--only", help="of section logits, the models of this architecture")
+    parser.add_argument("--real", choices=sorted(PERPLEXITY_OFF_8_BIT), default="smollm2", help="of sections with a real model")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only, arguments.whole)
+        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only, arguments.whole, arguments.real)
         sys.exit(0 if SECTIONS[arguments.section](goldens) else 1)
 
 
