@@ -53,10 +53,11 @@ const Way kWays[] = {
 };
 
 TEST_CASE("A restored session goes on with the bits of one that was never interrupted", "[api][snapshot]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend, 1), other_engine(backend, 3);
-  const GgufBuilder file = toy_llama(kSmallToy);
+  const GgufBuilder file = toy(kSmallToy);
   const Model model(engine, file), other_model(other_engine, file);
   mote_session_options options = warm_with_penalty(40, 8, kv_type);
   options.on_full = MOTE_ON_FULL_SLIDE;
@@ -105,17 +106,18 @@ TEST_CASE("Logits that were there can be read and sampled from after a restore",
 
 TEST_CASE("After a restore, rewinding and prompts keep what they can and give the bits of a fresh session",
           "[api][snapshot]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend);
-  const Model model(engine, toy_llama(kSmallToy));
-  const Session session(model, warm_with_penalty(64, 8)), restored(model, warm_with_penalty(64, 8));
-  const Tokens tokens = some_tokens(40, 300);
+  const Model model(engine, toy(kSmallToy));
+  const Session session(model, warm_with_penalty(128, 8)), restored(model, warm_with_penalty(128, 8));
+  const Tokens tokens = some_tokens(100, 300);   // more than a ring holds
   logits_after(session, tokens);
   restore(restored, take_snapshot(session));
-  for (const size_t kept : {size_t{39}, size_t{20}, size_t{1}}) {
+  for (const size_t kept : {size_t{99}, size_t{40}, size_t{1}}) {
     const Tokens beginning(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept));
     REQUIRE(mote_rewind(restored, kept, nullptr) == MOTE_OK);
-    const Session fresh(model, warm_with_penalty(64, 8));
+    const Session fresh(model, warm_with_penalty(128, 8));
     CHECK(bit_difference(step(restored), logits_after(fresh, beginning)) == "");
   }
   restore(restored, take_snapshot(session));
@@ -123,8 +125,8 @@ TEST_CASE("After a restore, rewinding and prompts keep what they can and give th
   longer.insert(longer.end(), {1, 2, 3});
   size_t reused = 0;
   REQUIRE(mote_prompt(restored, longer.data(), longer.size(), &reused, nullptr, nullptr) == MOTE_OK);
-  CHECK(reused == 39);   // all but the last of what both share
-  const Session fresh(model, warm_with_penalty(64, 8));
+  CHECK(reused == 99);   // all but the last of what both share
+  const Session fresh(model, warm_with_penalty(128, 8));
   CHECK(bit_difference(step(restored), logits_after(fresh, longer)) == "");
 }
 

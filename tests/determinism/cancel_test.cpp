@@ -31,7 +31,7 @@ struct Rig {
   CancelAt at;
   Engine engine;
   Model model;
-  explicit Rig(const char* backend) : engine(options(backend)), model(engine, toy_llama(kWide)) {}
+  explicit Rig(const char* backend, ToyModel toy = toy_llama) : engine(options(backend)), model(engine, toy(kWide)) {}
   mote_engine_options options(const char* backend) {
     mote_engine_options options = engine_options(backend, 2);
     options.parallel_for = cancelling;
@@ -68,7 +68,7 @@ TEST_CASE("After a cancel no further step is begun", "[determinism][cancel]") {
 
 TEST_CASE("A prompt that is cancelled anywhere goes on with the bits of a cold run", "[determinism][cancel]") {
   const char* backend = GENERATE(from_range(host_backends()));
-  Rig rig(backend);
+  Rig rig(backend, GENERATE(from_range(kToyModels)));
   const Tokens first = some_tokens(30, 300);
   Tokens second(first.begin(), first.begin() + 13);
   for (const int32_t token : some_tokens(24, 300, 2)) second.push_back(token);

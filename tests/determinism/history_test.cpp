@@ -24,9 +24,10 @@ std::vector<float> fresh(mote_model* model, const mote_session_options& options,
 }
 
 TEST_CASE("A feed cut anywhere gives the bits of one feed", "[determinism][history]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmallToy));
+  const Model model(engine, toy(kSmallToy));
   const Tokens tokens = some_tokens(70, 300);
   const mote_session_options options = session_options(80, 16);
   const std::vector<float> whole = fresh(model, options, tokens);
@@ -47,10 +48,11 @@ TEST_CASE("A feed cut anywhere gives the bits of one feed", "[determinism][histo
 }
 
 TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism][history]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmallToy));
+  const Model model(engine, toy(kSmallToy));
   const Tokens tokens = some_tokens(40, 300);
   std::vector<float> stepped;
   {
@@ -93,9 +95,10 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
 }
 
 TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[determinism][history]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmallToy));
+  const Model model(engine, toy(kSmallToy));
   const mote_session_options options = session_options(96, 16);
   const Session session(model, options);
   Random random(9);
@@ -123,10 +126,11 @@ TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[d
 }
 
 TEST_CASE("After a slide the logits are those of a fresh session with the kept tokens", "[determinism][slide]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
   const Engine engine(backend);
-  const Model model(engine, toy_llama(kSmallToy));
+  const Model model(engine, toy(kSmallToy));
   mote_session_options options = with_kv(session_options(32, 8), kv_type);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = GENERATE(0u, 5u, 31u);
@@ -157,13 +161,15 @@ TEST_CASE("A thousand slides leave the bits of a fresh session", "[determinism][
     uint32_t n_layers;
     const char* scaling;
     int32_t kv_type;
+    ToyModel toy;
   };
-  const Kind kind = GENERATE(Kind{1, "linear", MOTE_KV_F16}, Kind{3, "yarn", MOTE_KV_F32}, Kind{3, "", MOTE_KV_F16});
+  const Kind kind = GENERATE(Kind{1, "linear", MOTE_KV_F16, toy_llama}, Kind{3, "yarn", MOTE_KV_F32, toy_llama},
+                             Kind{3, "", MOTE_KV_F16, toy_llama}, Kind{3, "", MOTE_KV_F16, toy_gemma3});
   const Engine engine("cpu");
   ToyOptions toy = kSmallToy;
   toy.n_layers = kind.n_layers;
   toy.rope_scaling = kind.scaling;
-  const Model model(engine, toy_llama(toy));
+  const Model model(engine, kind.toy(toy));
   mote_session_options options = with_kv(session_options(32, 32), kind.kv_type);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = 4;
@@ -181,8 +187,9 @@ TEST_CASE("A thousand slides leave the bits of a fresh session", "[determinism][
 }
 
 TEST_CASE("A feed longer than the room slides as often as it must", "[determinism][slide]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const Engine engine("cpu");
-  const Model model(engine, toy_llama(kSmallToy));
+  const Model model(engine, toy(kSmallToy));
   mote_session_options options = session_options(32, 8);
   options.on_full = MOTE_ON_FULL_SLIDE;
   options.keep = 3;
@@ -198,9 +205,10 @@ TEST_CASE("A feed longer than the room slides as often as it must", "[determinis
 }
 
 TEST_CASE("Rewinding anywhere and feeding again gives the bits of a fresh session", "[determinism][history]") {
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const Engine engine(backend, 2);
-  const Model model(engine, toy_llama(kSmallToy));
+  const Model model(engine, toy(kSmallToy));
   const mote_session_options options = session_options(140, 16);
   const Tokens tokens = some_tokens(130, 300);
   const std::vector<float> whole = fresh(model, options, tokens);

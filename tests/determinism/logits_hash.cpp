@@ -1,5 +1,5 @@
-// logits_hash MODEL|toy TOKENS THREADS BATCH KV REWIND...: hashes of logits, one line each, for comparison with those
-// of other processes that cut the same work differently.
+// logits_hash MODEL|toy|windows TOKENS THREADS BATCH KV REWIND...: hashes of logits, one line each, for comparison with
+// those of other processes that cut the same work differently.
 //   every     after every token, by mote_evaluate
 //   cold      after the last token and after 6 greedy ones, fed in one go
 //   again     the same in a new session, where a thread of the pool had done nothing yet
@@ -43,9 +43,10 @@ void run(const std::string& path, size_t n_tokens, const mote_engine_options& en
   shape.d_model = shape.d_ff = 256;
   shape.context = 1200;
   shape.matrices = mote::Format::q8_0;
-  const Bytes toy = path == "toy" ? toy_llama(shape).bytes() : Bytes();
+  const bool is_toy = path == "toy" || path == "windows";
+  const Bytes toy = !is_toy ? Bytes() : path == "toy" ? toy_llama(shape).bytes() : toy_gemma3(shape).bytes();
   mote_source source = source_of(toy);
-  if (path != "toy") source.data = nullptr, source.data_bytes = 0, source.path = path.c_str();
+  if (!is_toy) source.data = nullptr, source.data_bytes = 0, source.path = path.c_str();
   mote_error error{};
   mote_model* model = nullptr;
   must(mote_model_open(engine, &source, nullptr, {}, &model, &error), error);
@@ -54,7 +55,7 @@ void run(const std::string& path, size_t n_tokens, const mote_engine_options& en
   must(mote_model_get_info(model, &info, &error), error);
   const Tokens tokens = some_tokens(n_tokens, info.n_vocab);
   options.context = static_cast<uint32_t>(n_tokens) + 16;
-  if (path == "toy") {   // n_tokens x n_vocab logits; too slow for a large model
+  if (is_toy) {   // n_tokens x n_vocab logits; too slow for a large model
     mote_session_options every_with = options;
     every_with.max_output_rows = options.max_batch;
     const Session session(model, every_with);
@@ -89,7 +90,7 @@ void run(const std::string& path, size_t n_tokens, const mote_engine_options& en
 }   // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 6) return std::fputs("logits_hash MODEL|toy TOKENS THREADS BATCH f16|f32 REWIND...\n", stderr), 2;
+  if (argc < 6) return std::fputs("logits_hash MODEL|toy|windows TOKENS THREADS BATCH f16|f32 REWIND...\n", stderr), 2;
   std::vector<size_t> rewinds;
   for (int i = 6; i < argc; ++i) rewinds.push_back(std::strtoul(argv[i], nullptr, 10));
   mote_session_options options = session_options(0, static_cast<uint32_t>(std::atoi(argv[4])));

@@ -1,4 +1,4 @@
-// load_many --base bpe|spm FILE: writes a small whole model, to be damaged.
+// load_many --base bpe|spm|windows FILE: writes a small whole model, to be damaged.
 // load_many FOLDER FIRST: for each line of FOLDER/list from line FIRST on, opens that model of FOLDER and uses it as an
 // app would, in memory of exactly its quotes. Prints "name", before it begins, and then "accepted", or "rejected" and
 // the sentence. What a mutant may do is fail with a sentence; a crash, a hang or a sanitizer's report ends the program.
@@ -127,7 +127,7 @@ int write_base(const std::string& kind, const char* path) {
     toy.original_context = 64;
     toy.rope_factors = std::vector<float>(8, 2.0f);
   }
-  const Bytes bytes = toy_llama(toy).bytes();
+  const Bytes bytes = kind == "windows" ? toy_gemma3(toy).bytes() : toy_llama(toy).bytes();
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   return file.good() ? 0 : 1;
@@ -137,7 +137,7 @@ int write_base(const std::string& kind, const char* path) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--base") return write_base(argv[2], argv[3]);
-  if (argc != 3) return std::fputs("load_many --base bpe|spm FILE | FOLDER FIRST\n", stderr), 2;
+  if (argc != 3) return std::fputs("load_many --base bpe|spm|windows FILE | FOLDER FIRST\n", stderr), 2;
   const std::string folder = argv[1];
   std::ifstream list(folder + "/list");
   std::string name;

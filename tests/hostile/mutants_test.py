@@ -1,6 +1,6 @@
 """Damaged models: each is refused with a sentence or runs; none crashes, hangs or asks for absurd memory.
 
-    mutants_test.py LOAD_MANY bpe|spm|BASE.gguf COUNT SEED
+    mutants_test.py LOAD_MANY bpe|spm|windows|BASE.gguf COUNT SEED
 
 Makes COUNT mutants of a small model (mutants.py) and lets LOAD_MANY (load_many.cpp) open and use each. A mutant that is
 wrong on its face must be refused, one that is harmless must be accepted. Many are made in batches, each from a seed of its
@@ -62,7 +62,7 @@ def main():
     for first in range(0, int(count), BATCH):
         with tempfile.TemporaryDirectory() as folder:
             base = kind
-            if kind in ("bpe", "spm"):
+            if kind in ("bpe", "spm", "windows"):
                 base = os.path.join(folder, "base.gguf")
                 subprocess.run([load_many, "--base", kind, base], check=True)
             for mutant, outcome, said in outcomes_of_batch(load_many, base, folder, int(seed) + first // BATCH,

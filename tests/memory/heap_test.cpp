@@ -83,8 +83,9 @@ mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
 TEST_CASE("Feeding, stepping, sampling and saying call the heap on no thread", "[memory][heap][threads]") {
   const char* backend = GENERATE(from_range(host_backends()));
   const uint32_t threads = GENERATE(1u, 2u, 3u, 8u);
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const Engine engine(backend, threads);
-  const Model model(engine, toy_llama());
+  const Model model(engine, toy({}));
   const Tokens tokens = some_tokens(1u << 20, 256);
   for (const Shape& shape : session_shapes()) {
     CAPTURE(backend, threads, shape.name);

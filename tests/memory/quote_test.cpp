@@ -22,14 +22,17 @@ class Room {
   GuardedMemory memory_;
 };
 
-std::vector<ToyOptions> toy_shapes() {
+std::vector<Bytes> toy_models() {
   std::vector<ToyOptions> shapes(1);
   shapes.push_back({.n_layers = 1, .d_model = 96, .n_heads = 3, .n_kv_heads = 1, .d_ff = 33, .tied = true});
   shapes.push_back(
       {.n_heads = 2, .head_dim = 48, .matrices = Format::q8_0, .embedding = Format::q8_0, .output = Format::q4_0});
   shapes.push_back({.rope_scaling = "yarn", .original_context = 128, .tokenizer = ToyTokenizer::sentencepiece});
   shapes.push_back({.n_layers = 5, .rope_factors = std::vector<float>(8, 2.0f), .tokenizer = ToyTokenizer::none});
-  return shapes;
+  std::vector<Bytes> models;
+  for (const ToyOptions& shape : shapes) models.push_back(toy_llama(shape).bytes());
+  models.push_back(toy_gemma3({.n_layers = 3}).bytes());
+  return models;
 }
 
 // total_bytes below the sum, no multiple of 64, or an opening that does not take what it must: what is wrong, or empty.
@@ -74,10 +77,10 @@ TEST_CASE("An engine opens in exactly its quote and says what is missing with a 
 
 TEST_CASE("A model opens in exactly its quote and says what is missing with a byte less", "[memory][quote]") {
   const char* backend = GENERATE(from_range(exact_backends()));
-  const size_t shape = GENERATE(range(size_t{0}, toy_shapes().size()));
+  const size_t shape = GENERATE(range(size_t{0}, toy_models().size()));
   CAPTURE(backend, shape);
   const Engine engine(backend);
-  const Bytes bytes = toy_llama(toy_shapes()[shape]).bytes();
+  const Bytes bytes = toy_models()[shape];
   const mote_source source = source_of(bytes);
   check_exact(quote_model(engine, bytes, session_options()).model, [&](mote_memory memory, mote_error* error) {
     mote_model* model = nullptr;
@@ -117,8 +120,9 @@ TEST_CASE("A vocabulary-only model opens in exactly its quote", "[memory][quote]
 TEST_CASE("A session opens in exactly its quote and says what is missing with a byte less", "[memory][quote]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
+  const ToyModel toy = GENERATE(from_range(kToyModels));
   const Engine engine(backend, threads);
-  const Model model(engine, toy_llama());
+  const Model model(engine, toy({}));
   for (const Shape& shape : session_shapes()) {
     CAPTURE(backend, threads, shape.name);
     check_exact(quote_session(model, shape.options), [&](mote_memory memory, mote_error* error) {
@@ -158,8 +162,7 @@ TEST_CASE("A session's quote is the same before and after the model is open", "[
   const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
   const Engine engine(backend, threads);
-  for (const ToyOptions& toy : toy_shapes()) {
-    const Bytes bytes = toy_llama(toy).bytes();
+  for (const Bytes& bytes : toy_models()) {
     const Model model(engine, bytes);
     for (const Shape& shape : session_shapes()) {
       const mote_quote before = quote_model(engine, bytes, shape.options).session;
@@ -221,6 +224,12 @@ TEST_CASE("The quotes grow with what they are for", "[memory][quote]") {
   // 2 layers x 128 positions x 2 heads x (16 + 16) values of 2 bytes.
   CHECK(plain.state_bytes >= 2 * 128 * 2 * 32 * 2);
   CHECK(plain.state_bytes <= 2 * 128 * 2 * 32 * 2 + 4096);
+  // A window of 8 keeps round_up(8 - 1 + 16, 64) positions, however long the context.
+  const Model windowed(engine, toy_gemma3());
+  const uint64_t half = plain.state_bytes / 2, ring = half / 2;
+  CHECK(quote_session(windowed, session_options(128, 16)).state_bytes == half + ring);
+  CHECK(quote_session(windowed, session_options(256, 16)).state_bytes == 2 * half + ring);
+  CHECK(quote_session(windowed, session_options(256, 58)).state_bytes == 2 * half + 2 * ring);
 }
 
 TEST_CASE("The largest session that may be asked for has a quote that does not wrap", "[memory][quote]") {

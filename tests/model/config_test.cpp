@@ -6,75 +6,10 @@
 
 #include "core/model/config.h"
 #include "core/ops/rope_angles.h"
-#include "tests/api/kit.h"
-#include "tests/support/toy_weights.h"
+#include "tests/model/kit.h"
 
 namespace mote::test {
 namespace {
-
-struct Wrong {
-  std::string what;
-  std::function<void(GgufBuilder&)> change;
-  std::vector<std::string> names;   // what the sentence must hold
-  mote_status status = MOTE_BAD_MODEL;
-};
-
-Outcome open(mote_engine* engine, const Bytes& bytes) {
-  const mote_source source = source_of(bytes);
-  mote_model* model = nullptr;
-  const Outcome said = outcome([&](mote_error* e) { return mote_model_open(engine, &source, nullptr, {}, &model, e); });
-  mote_model_close(model, nullptr);
-  return said;
-}
-
-Outcome quote(mote_engine* engine, const Bytes& bytes) {
-  const mote_source source = source_of(bytes);
-  const mote_session_options options = session_options(16, 4);
-  mote_quote model{}, session{};
-  model.struct_bytes = session.struct_bytes = sizeof model;
-  return outcome(
-      [&](mote_error* e) { return mote_model_quote(engine, &source, nullptr, &options, &model, &session, e); });
-}
-
-void check_wrong(const std::vector<Wrong>& table, const ToyOptions& toy = {}) {
-  const Engine engine("reference");
-  for (const Wrong& wrong : table) {
-    GgufBuilder file = toy_llama(toy);
-    wrong.change(file);
-    const Bytes bytes = file.bytes();
-    const Outcome opened = open(engine, bytes), quoted = quote(engine, bytes);
-    CAPTURE(wrong.what, opened.sentence);
-    CHECK(opened.status == wrong.status);
-    CHECK(quoted.status == wrong.status);
-    CHECK(quoted.sentence == opened.sentence);
-    for (const std::string& name : wrong.names) {
-      CAPTURE(name);
-      CHECK(contains(opened.sentence, name));
-    }
-    CHECK(!contains(opened.sentence, "\n"));
-  }
-}
-
-// A key taken away, and given types that it must not have.
-std::vector<Wrong> without_and_mistyped(const std::string& key) {
-  return {
-      {key + " missing", [=](GgufBuilder& f) { f.remove(key); }, {key}},
-      {key + " as text", [=](GgufBuilder& f) { f.set_string(key, "seven"); }, {key, "string"}},
-      {key + " as texts", [=](GgufBuilder& f) { f.set_strings(key, {"a", "b"}); }, {key}},
-      {key + " as bool", [=](GgufBuilder& f) { f.set_bool(key, true); }, {key, "bool"}},
-  };
-}
-
-Wrong count_of(const std::string& key, uint32_t value, std::vector<std::string> names) {
-  names.push_back(key);
-  names.push_back(std::to_string(value));
-  return {key + " " + std::to_string(value), [=](GgufBuilder& f) { f.set_u32(key, value); }, std::move(names)};
-}
-
-Wrong real_of(const std::string& key, float value, std::vector<std::string> names) {
-  names.push_back(key);
-  return {key + " " + std::to_string(value), [=](GgufBuilder& f) { f.set_f32(key, value); }, std::move(names)};
-}
 
 TEST_CASE("Required keys that are missing or of another type are named", "[model][config]") {
   for (const char* key :

@@ -5,51 +5,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/api/kit.h"
-#include "tests/support/toy_weights.h"
+#include "tests/model/kit.h"
 
 namespace mote::test {
 namespace {
-
-std::vector<float> logits_on(const char* backend, const GgufBuilder& file, uint32_t n_vocab) {
-  const Engine engine(backend, 2);
-  const Model model(engine, file);
-  mote_session_options options = session_options(40, 7);
-  options.kv_type = MOTE_KV_F32;
-  const Session session(model, options);
-  std::vector<float> all = logits_after(session, some_tokens(20, n_vocab));
-  const std::vector<float> more = logits_after(session, some_tokens(3, n_vocab, 2));
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-// The distance in units of 2e-4 x max(1, largest logit).
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double largest = 1, worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return INFINITY;
-    const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-    largest = std::max(largest, std::abs(x));
-    worst = std::max(worst, std::abs(x - y));
-  }
-  return worst / (2e-4 * largest);
-}
-
-double distance_of_backends(const GgufBuilder& file, uint32_t n_vocab = 320) {
-  return distance(logits_on("reference", file, n_vocab), logits_on("cpu", file, n_vocab));
-}
-
-ToyOptions shape(uint32_t d_model, uint32_t n_heads, uint32_t n_kv_heads, uint32_t d_ff, uint32_t n_vocab) {
-  ToyOptions toy;
-  toy.d_model = d_model;
-  toy.n_heads = n_heads;
-  toy.n_kv_heads = n_kv_heads;
-  toy.d_ff = d_ff;
-  toy.n_vocab = n_vocab;
-  toy.tokenizer = ToyTokenizer::none;
-  return toy;
-}
 
 TEST_CASE("Odd sizes run alike on both backends", "[model][shapes]") {
   std::vector<ToyOptions> shapes = {shape(2, 1, 1, 1, 1),      shape(6, 3, 1, 5, 7),    shape(66, 3, 3, 97, 333),

@@ -3,6 +3,7 @@
 //   this      bits of a pointer; the processor's instruction sets that a kernel may use, or "none"
 //   FORMAT    logits after every token of a toy model with matrices, embedding and output in that format
 //   rope      the same with yarn, f32 keys and values and enough tokens for a second chunk of positions
+//   windows   the same with rings, norms of heads and behind layers, gelu
 //   sampled   tokens drawn with all that a chain can do, and the logits behind each
 //   text      ids and bytes of a text there and back
 //   math      the mathematical functions
@@ -28,8 +29,9 @@ int32_t add_rows(void* hash, size_t, size_t rows, const float* logits, size_t n_
   return 0;
 }
 
-void print_evaluation(mote_engine* engine, const ToyOptions& toy, size_t n_tokens, int32_t kv_type, const char* what) {
-  const Bytes bytes = toy_llama(toy).bytes();
+void print_evaluation(mote_engine* engine, const ToyOptions& toy, size_t n_tokens, int32_t kv_type, const char* what,
+                      ToyModel model_of = toy_llama) {
+  const Bytes bytes = model_of(toy).bytes();
   Hash hash;
   hash.add(bytes.data(), bytes.size());   // the same model, before anything is computed with it
   const Model model(engine, bytes);
@@ -67,6 +69,15 @@ void print_rope(mote_engine* engine, size_t n_tokens) {
   toy.rope_scaling = "yarn";
   toy.original_context = 256;
   print_evaluation(engine, toy, n_tokens, MOTE_KV_F32, "rope");
+}
+
+void print_windows(mote_engine* engine, size_t n_tokens) {
+  ToyOptions toy;
+  toy.d_model = toy.d_ff = 64;
+  toy.n_vocab = 64;
+  toy.tokenizer = ToyTokenizer::none;
+  toy.matrices = toy.embedding = mote::Format::q8_0;
+  print_evaluation(engine, toy, n_tokens, MOTE_KV_F16, "windows", toy_gemma3);
 }
 
 void print_sampled(mote_engine* engine, size_t n_tokens) {
@@ -147,6 +158,7 @@ int main() {
     const Engine engine("cpu", 2);
     print_formats(engine, 40);
     print_rope(engine, 1100);
+    print_windows(engine, 200);
     print_sampled(engine, 200);
     print_text(engine);
     print_math();

@@ -174,4 +174,29 @@ GgufBuilder toy_llama(const ToyOptions& options) {
   return model;
 }
 
+GgufBuilder toy_gemma3(const ToyOptions& options) {
+  GgufBuilder model = toy_llama(options);
+  for (GgufBuilder::Metadata& entry : model.entries)
+    if (entry.key.starts_with("llama.")) entry.key.replace(0, 5, "gemma3");
+  model.set_string("general.architecture", "gemma3");
+  model.set_u32("gemma3.attention.sliding_window", 8);
+  model.set_u32("gemma3.attention.sliding_window_pattern", 2);
+  model.set_f32("gemma3.rope.freq_base_swa", options.rope_base / 4);
+  const uint32_t head_dim = options.head_dim != 0 ? options.head_dim : options.d_model / options.n_heads;
+  Random random(options.seed + 1);
+  const auto norm = [&](const std::string& name, uint32_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) value = random.uniform(0.8f, 1.2f);
+    model.add_tensor(name, Format::f32, {count}, float_weights(Format::f32, values));
+  };
+  for (uint32_t i = 0; i < options.n_layers; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    norm(layer + "attn_q_norm.weight", head_dim);
+    norm(layer + "attn_k_norm.weight", head_dim);
+    norm(layer + "post_attention_norm.weight", options.d_model);
+    norm(layer + "post_ffw_norm.weight", options.d_model);
+  }
+  return model;
+}
+
 }   // namespace mote::test

@@ -1,4 +1,4 @@
-// A complete small `llama` model with pseudo-random weights and a working tokenizer, from a seed.
+// Complete small models with pseudo-random weights and a working tokenizer, from a seed.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -45,6 +45,13 @@ inline const ToyOptions kWideToy{.n_layers = 1, .d_model = 256, .n_heads = 2, .n
 // Byte-level BPE: ids 0 .. 255 are the bytes in GPT-2's order, then merged pieces; the last three are
 // <|endoftext|> (bos), <|im_start|> and <|im_end|> (eos). SentencePiece: <unk>, <s>, </s>, 256 byte pieces, pieces.
 GgufBuilder toy_llama(const ToyOptions& options = {});
+// The same as `gemma3`: layers 0, 2, ... look back over 8 positions alone and have a RoPE base of their own, heads of
+// queries and keys are normed, and so is what a layer adds. Without `rope_factors`.
+GgufBuilder toy_gemma3(const ToyOptions& options = {});
+
+// What sessions do is tested with each: layers that keep every position, and rings beside them.
+using ToyModel = GgufBuilder (*)(const ToyOptions& options);
+inline constexpr ToyModel kToyModels[] = {toy_llama, toy_gemma3};
 
 // Only the tokenizer's entries, for a vocabulary-only file.
 void add_toy_tokenizer(GgufBuilder& to, const ToyOptions& options);
