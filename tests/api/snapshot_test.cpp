@@ -125,7 +125,8 @@ TEST_CASE("After a restore, rewinding and prompts keep what they can and give th
   longer.insert(longer.end(), {1, 2, 3});
   size_t reused = 0;
   REQUIRE(mote_prompt(restored, longer.data(), longer.size(), &reused, nullptr, nullptr) == MOTE_OK);
-  CHECK(reused == 99);   // all but the last of what both share
+  // All but the last of what both share; a ring would need a row before those that the snapshot has.
+  CHECK(reused == (toy == toy_llama ? 99 : 0));
   const Session fresh(model, warm_with_penalty(128, 8));
   CHECK(bit_difference(step(restored), logits_after(fresh, longer)) == "");
 }

@@ -199,4 +199,29 @@ GgufBuilder toy_gemma3(const ToyOptions& options) {
   return model;
 }
 
+GgufBuilder toy_phi3(const ToyOptions& options) {
+  GgufBuilder model = toy_llama(options);
+  for (GgufBuilder::Metadata& entry : model.entries)
+    if (entry.key.starts_with("llama.")) entry.key.replace(0, 5, "phi3");
+  model.set_string("general.architecture", "phi3");
+  model.set_u32("phi3.attention.sliding_window", 8);
+  model.set_u32("phi3.attention.sliding_window_pattern", 2);
+  const auto append_rows = [&](const std::string& to, const std::string& from) {
+    const GgufBuilder::TensorPart part = model.tensor(from);
+    GgufBuilder::TensorPart& whole = model.tensor(to);
+    whole.dimensions[1] += part.dimensions[1];
+    whole.data.insert(whole.data.end(), part.data.begin(), part.data.end());
+    model.remove_tensor(from);
+  };
+  for (uint32_t i = 0; i < options.n_layers; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    append_rows(layer + "attn_q.weight", layer + "attn_k.weight");
+    append_rows(layer + "attn_q.weight", layer + "attn_v.weight");
+    model.tensor(layer + "attn_q.weight").name = layer + "attn_qkv.weight";
+    append_rows(layer + "ffn_gate.weight", layer + "ffn_up.weight");
+    model.tensor(layer + "ffn_gate.weight").name = layer + "ffn_up.weight";
+  }
+  return model;
+}
+
 }   // namespace mote::test

@@ -49,9 +49,12 @@ GgufBuilder toy_llama(const ToyOptions& options = {});
 // queries and keys are normed, and so is what a layer adds. Without `rope_factors`.
 GgufBuilder toy_gemma3(const ToyOptions& options = {});
 
+// The same as `phi3`, with that window in layers 0, 2, ...: what every backend runs. Without `rope_factors`.
+GgufBuilder toy_phi3(const ToyOptions& options = {});
+
 // What sessions do is tested with each: layers that keep every position, and rings beside them.
 using ToyModel = GgufBuilder (*)(const ToyOptions& options);
-inline constexpr ToyModel kToyModels[] = {toy_llama, toy_gemma3};
+inline constexpr ToyModel kToyModels[] = {toy_llama, toy_phi3};
 
 // Only the tokenizer's entries, for a vocabulary-only file.
 void add_toy_tokenizer(GgufBuilder& to, const ToyOptions& options);
