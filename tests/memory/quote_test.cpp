@@ -31,7 +31,7 @@ std::vector<Bytes> toy_models() {
   shapes.push_back({.n_layers = 5, .rope_factors = std::vector<float>(8, 2.0f), .tokenizer = ToyTokenizer::none});
   std::vector<Bytes> models;
   for (const ToyOptions& shape : shapes) models.push_back(toy_llama(shape).bytes());
-  models.push_back(toy_gemma3({.n_layers = 3}).bytes());
+  models.push_back(toy_phi3({.n_layers = 3}).bytes());
   return models;
 }
 
