@@ -230,8 +230,8 @@ def prompts(goldens):
     return bad == 0 and len(wanted) > 0
 
 
-# How far a real model's logits and (relative) perplexity may be off, where not 1.5 and what is said below. xnnpack runs it in int8 per row of weights and of
-# activations, some of which are a hundred times the others: backends/xnnpack/README.md.
+# How far a real model's logits and (relative) perplexity may be off, where not 1.5 and what is said below. xnnpack runs it
+# in int8 per row of weights and of activations, some of which are a hundred times the others: backends/xnnpack/README.md.
 # vulkan: found 5e-5, the last digit of the outputs. The surprise of a token, the logarithm of the sum of all exp(logit)
 # less its own logit, changes by at most twice what a logit does, so the perplexity by a factor of exp(2 x 2e-4).
 LOGITS_OFF = {"reference": 0.01, "vulkan": 0.0002, "xnnpack": 3.5}

@@ -139,7 +139,8 @@ int write_base(const std::string& kind, const char* path) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--base") return write_base(argv[2], argv[3]);
-  if (argc != 3) return std::fputs("load_many --base bpe|spm|unigram|wordpiece|windows FILE | FOLDER FIRST\n", stderr), 2;
+  if (argc != 3)
+    return std::fputs("load_many --base bpe|spm|unigram|wordpiece|windows FILE | FOLDER FIRST\n", stderr), 2;
   const std::string folder = argv[1];
   std::ifstream list(folder + "/list");
   std::string name;
