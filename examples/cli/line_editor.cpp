@@ -98,6 +98,7 @@ class Editor : public LineEditor {
     const AtPrompt waiting;
     typed_.clear();
     interrupted_ = false;
+    el_set(edit_, EL_PREP_TERM, 1);   // before anything invites to type: a Ctrl-D of the plain mode would arrive as NUL
     write_fully(2, "\x1b[?2004h");
     int count = 0;
     const wchar_t* text = el_wgets(edit_, &count);
@@ -136,6 +137,7 @@ class Editor : public LineEditor {
       if (!rest.empty() && (ended_ || !is_unfinished(rest))) {
         const Character character = first_character(rest);
         used_ += character.bytes;
+        if (character.code == 0) continue;   // libedit takes it for a key that is not set, such as "quote the next one"
         *to = static_cast<wchar_t>(character.code);
         return 1;
       }

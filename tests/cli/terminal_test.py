@@ -108,8 +108,11 @@ class TerminalCase(Case):
         return screen
 
     def wait_for_prompt(self, screen, before):
-        """Until there is a new prompt behind the first `before` bytes; returns what came."""
-        self.assertTrue(screen.read_until(lambda seen: seen[before:].endswith(b"> ")), screen.seen[-300:])
+        """Until there is a new prompt behind the first `before` bytes, whose line is edited by now; returns what came."""
+        def there(seen):   # a line that is shown again has a prompt too, but the editor was begun before it
+            return seen[before:].endswith(b"> ") and (b"\x1b[?2004h" not in seen or seen[before:].rfind(b"\x1b[?2004h") >= 0)
+
+        self.assertTrue(screen.read_until(there), screen.seen[-300:])
         return screen.seen[before:]
 
     def ask(self, screen, data):
