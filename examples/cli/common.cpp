@@ -55,7 +55,7 @@ bool names_a_part(std::string_view path) {
 }
 
 std::string part_name(const std::string& path, size_t number) {
-  char digits[16];
+  char digits[24];
   std::snprintf(digits, sizeof digits, "%05zu", number);
   std::string name = path;
   return name.replace(path.size() - kPartPattern.size() + kNumberAt, kDigits, digits);
