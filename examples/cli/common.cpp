@@ -67,7 +67,7 @@ Sources::Sources(const std::string& path) {
   size_t count = 1;
   if (names_a_part(path)) {
     const std::string end = path.substr(path.size() - kPartPattern.size());
-    count = std::max(1, std::stoi(end.substr(kCountAt, kDigits)));
+    count = static_cast<size_t>(std::max(1, std::stoi(end.substr(kCountAt, kDigits))));
     if (count > 1 && std::stoi(end.substr(kNumberAt, kDigits)) != 1)
       throw Failure{kModelRefused,
                     path + " is named as a later part of a split model; give the first, " + part_name(path, 1)};

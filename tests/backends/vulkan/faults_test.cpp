@@ -70,7 +70,7 @@ class CountedEngine {
  public:
   explicit CountedEngine(const char* backends) {
     calls = {};
-    Arena measuring, none;
+    Arena measuring;
     REQUIRE(create_counted({}, measuring).ok());
     memory_ = GuardedMemory(measuring.used_bytes(), kArenaAlignment, Guard::bands, 0xFF);
     Arena arena(memory_.data(), measuring.used_bytes());
