@@ -10,6 +10,7 @@
 #include "core/mote_dev.h"
 #include "tests/api/kit.h"
 #include "tests/backends/vulkan/rig.h"
+#include "tests/conformance/cases.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/toy_weights.h"
 
@@ -89,6 +90,26 @@ TEST_CASE("All steps of a model run on the device, and its bytes are in the quot
   }
   CHECK(others == "");
   CHECK(quote_session(model, session_options(64, 16)).device_bytes == quotes.session.device_bytes);
+}
+
+// The device reads by these numbers, where nothing would stop it; other backends have the session's word for them.
+TEST_CASE("A batch whose numbers are not those of the session is refused", "[vulkan][session]") {
+  need_device(kVulkan);
+  const Case made = conformance_cases(Op::activate).front();
+  Rig rig(kVulkan, made, {});
+  REQUIRE(rig.supported());
+  const uint32_t rows = made.positions();
+  const std::vector<int32_t> tokens(rows + 1);
+  const std::vector<uint32_t> outputs = {0, 1, rows};
+  REQUIRE(rows > 1);
+  const auto run = [&](size_t n_tokens, std::span<const uint32_t> wanted) {
+    return rig.executor().run({std::span(tokens).first(n_tokens), 0, wanted}, CancelFlag()).code();
+  };
+  CHECK(run(rows, {}) == Code::ok);
+  CHECK(run(rows + 1, {}) == Code::invalid_argument);
+  CHECK(run(rows, std::span(outputs).first(2)) == Code::invalid_argument);   // more than one
+  CHECK(run(rows, std::span(outputs).last(1)) == Code::invalid_argument);    // a row behind the last
+  CHECK(run(rows, std::span(outputs).first(1)) == Code::ok);
 }
 
 TEST_CASE("Two sessions of one model share its weights and do not disturb each other", "[vulkan][session]") {
