@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 #include <cstdlib>
 
+#include "backends/vulkan/live_values.h"
 #include "core/mote_dev.h"
 #include "tests/api/kit.h"
 #include "tests/backends/vulkan/rig.h"
+#include "tests/conformance/cases.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/toy_weights.h"
 
@@ -89,6 +92,53 @@ TEST_CASE("All steps of a model run on the device, and its bytes are in the quot
   }
   CHECK(others == "");
   CHECK(quote_session(model, session_options(64, 16)).device_bytes == quotes.session.device_bytes);
+}
+
+// The device reads by these numbers, where nothing would stop it; other backends have the session's word for them.
+TEST_CASE("A batch whose numbers are not those of the session is refused", "[vulkan][session]") {
+  need_device(kVulkan);
+  const Case made = conformance_cases(Op::activate).front();
+  Rig rig(kVulkan, made, {});
+  REQUIRE(rig.supported());
+  const uint32_t rows = made.positions();
+  const std::vector<int32_t> tokens(rows + 1);
+  const std::vector<uint32_t> outputs = {0, 1, rows};
+  REQUIRE(rows > 1);
+  const auto run = [&](size_t n_tokens, std::span<const uint32_t> wanted) {
+    return rig.executor().run({std::span(tokens).first(n_tokens), 0, wanted}, CancelFlag()).code();
+  };
+  CHECK(run(rows, {}) == Code::ok);
+  CHECK(run(rows + 1, {}) == Code::invalid_argument);
+  CHECK(run(rows, std::span(outputs).first(2)) == Code::invalid_argument);   // more than one
+  CHECK(run(rows, std::span(outputs).last(1)) == Code::invalid_argument);    // a row behind the last
+  CHECK(run(rows, std::span(outputs).first(1)) == Code::ok);
+}
+
+TEST_CASE("As many Values as are kept track of may live at one time, and one more is refused", "[vulkan][session]") {
+  need_device(kVulkan);
+  const auto sum_of = [](uint32_t n) {   // n Values that live with the input, then with the first sum
+    CaseRandom random(12);
+    Case made;
+    made.tokens = random_tokens(1, 10, random);
+    const Value x = made.plan.input(1, {1});
+    std::vector<Value> all;
+    for (uint32_t i = 0; i < n; ++i) {
+      all.push_back(made.plan.value(1));
+      made.plan.step(Op::activate, {x}, all.back()).attributes.activate.function = Activation::relu;
+    }
+    made.compared = all[0];
+    for (uint32_t i = 1; i < n; ++i) {
+      const Value sum = made.plan.value(1);
+      made.plan.step(Op::add, {made.compared, all[i]}, sum);
+      made.compared = sum;
+    }
+    return made;
+  };
+  const Case most = sum_of(LiveValues::kMost - 1), too_many = sum_of(LiveValues::kMost);
+  Rig rig(kVulkan, most, {});
+  rig.run_all();
+  CHECK(rig.output() == std::vector<float>{LiveValues::kMost - 1});
+  CHECK_THROWS_WITH(Rig(kVulkan, too_many, {}), Catch::Matchers::ContainsSubstring("more than 128 Values alive"));
 }
 
 TEST_CASE("Two sessions of one model share its weights and do not disturb each other", "[vulkan][session]") {
