@@ -10,7 +10,7 @@ set(mote_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mote)
 
 set(mote_headers
   core/mote.h core/mote.hpp
-  core/ops/backend.h core/ops/interface_version.h core/ops/ops.inc core/ops/plan.h core/ops/plan_builder.h
+  core/ops/backend.h core/ops/first_nan.h core/ops/interface_version.h core/ops/ops.inc core/ops/plan.h core/ops/plan_builder.h
   core/ops/rope_angles.h core/ops/step.h
   core/base/arena.h core/base/checked.h core/base/result.h core/base/status.h
   core/format/format.h core/format/formats.inc

@@ -470,7 +470,7 @@ MOTE_API mote_status mote_set_samplers(mote_session* session, const mote_session
 
 /* From any thread and from a signal handler: the call that runs, or else the next one that would run the model or
  * restore a snapshot, returns MOTE_CANCELLED within one layer; the history keeps the finished batches. Going on gives
- * the bits of a session that was never cancelled. */
+ * the bits of a session that was never cancelled. Not once mote_session_close has begun. */
 MOTE_API void mote_cancel(mote_session* session);
 
 /* ------------------------------------------------------------------------------------------------ snapshot */

@@ -111,7 +111,13 @@ class VulkanDevice {
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout pipeline_layout_ = VK_NULL_HANDLE;
   VkPipeline pipelines_[kKernelCount] = {};
-  std::atomic<uint32_t> queue_taken_{0};   // the queue is one thread's at a time
+  // The queue is one thread's at a time.
+  void take_queue() {
+    while (queue_taken_.exchange(1, std::memory_order_acquire) != 0) {
+    }
+  }
+  void leave_queue() { queue_taken_.store(0, std::memory_order_release); }
+  std::atomic<uint32_t> queue_taken_{0};
   std::atomic<uint32_t> lost_{0};
   char name_[320] = {};
 };

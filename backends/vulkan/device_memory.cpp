@@ -144,14 +144,17 @@ Status VulkanDevice::run(VkCommandBuffer commands, VkFence fence) {
   submit.commandBufferCount = 1;
   submit.pCommandBuffers = &commands;
   MOTE_VK_TRY(*this, vkResetFences, device_, 1, &fence);   // before, so that a failure leaves no fence that is done
-  while (queue_taken_.exchange(1, std::memory_order_acquire) != 0) {   // for the length of a submission
-  }
+  take_queue();
   const VkResult result = vk.vkQueueSubmit(queue_, 1, &submit, fence);
-  queue_taken_.store(0, std::memory_order_release);
+  leave_queue();
   MOTE_RETURN_IF_ERROR(outcome("vkQueueSubmit", result));
   const Status waited = outcome("vkWaitForFences", vk.vkWaitForFences(device_, 1, &fence, VK_TRUE, UINT64_MAX));
   // What the caller releases next may still be in use.
-  if (!waited.ok()) static_cast<void>(vk.vkDeviceWaitIdle(device_));
+  if (!waited.ok()) {
+    take_queue();   // no other session may submit meanwhile
+    static_cast<void>(vk.vkDeviceWaitIdle(device_));
+    leave_queue();
+  }
   return waited;
 }
 

@@ -107,7 +107,8 @@ class Executor {
   virtual void commit() = 0;
   virtual void discard() = 0;
 
-  // Forgets all positions from `positions` on. wrong_state when a ring no longer holds the window before it.
+  // Forgets all positions from `positions` on. wrong_state when a ring no longer holds the window before it; 0 always
+  // succeeds.
   virtual Status truncate(uint32_t positions) = 0;
 
   // One position of one state in the form every backend shares: keys [n_kv_heads, key_dim], then values

@@ -15,6 +15,7 @@ int main(void) {
   mote_error error = {0};
 
   mote_status status = mote_engine_quote(&kEngineOptions, &engine_quote, &error);
+  memory.bytes = engine_quote.total_bytes;   // what is behind it is lent to the quotes
   if (!status) status = mote_engine_open(&kEngineOptions, memory, &engine, &error);
   if (!status) {
     options.scratch.data = room + engine_quote.total_bytes;
