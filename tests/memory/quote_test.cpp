@@ -95,9 +95,10 @@ TEST_CASE("A vocabulary-only model opens in exactly its quote", "[memory][quote]
   const Engine engine("cpu");
   GgufBuilder file;
   file.set_string("general.architecture", "llama");
-  const ToyTokenizer tokenizer = GENERATE(ToyTokenizer::none, ToyTokenizer::byte_bpe, ToyTokenizer::sentencepiece);
+  const ToyTokenizer tokenizer = GENERATE(ToyTokenizer::none, ToyTokenizer::byte_bpe, ToyTokenizer::sentencepiece,
+                                          ToyTokenizer::unigram, ToyTokenizer::word_pieces);
   if (tokenizer != ToyTokenizer::none) add_toy_tokenizer(file, {.tokenizer = tokenizer});
-  if (GENERATE(false, true)) file.set_string("tokenizer.ggml.model", "bert");   // is then without one
+  if (GENERATE(false, true)) file.set_string("tokenizer.ggml.model", "rwkv");   // is then without one
   const Bytes bytes = file.bytes();
   const mote_source source = source_of(bytes);
   mote_model_options options{};
