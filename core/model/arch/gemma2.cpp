@@ -19,7 +19,8 @@ Status build_gemma2(PlanBuilder& b, Weights& w, const gguf::File& file, const Co
     MOTE_ASSIGN_OR_RETURN(const uint32_t window, read_window(file, c, i, 4096, 2));
     const uint32_t n = heads.n_heads, n_kv = heads.n_kv_heads;
     // 27B, by its 46 layers, is the one whose scale is of another width than that of its heads.
-    const auto scale = static_cast<float>(1 / sqrt_f64(c.n_layers == 46 ? static_cast<double>(d) / n : kd));
+    const uint32_t scaled_by = c.n_layers == 46 ? d / n : kd;
+    const auto scale = static_cast<float>(1 / sqrt_f64(scaled_by));
     const Layer layer(b, w, c, i);
 
     Value h = layer.rms_norm(x, "attn_norm");

@@ -23,7 +23,8 @@ Status build_gemma3(PlanBuilder& b, Weights& w, const gguf::File& file, const Co
     const uint32_t n = heads.n_heads, n_kv = heads.n_kv_heads;
     const RopeSettings& rope = window != 0 ? near : far;
     // 27B, by its 62 layers, is the one whose scale is of another width than that of its heads.
-    const auto scale = static_cast<float>(1 / sqrt_f64(c.n_layers == 62 ? static_cast<double>(d) / n : kd));
+    const uint32_t scaled_by = c.n_layers == 62 ? d / n : kd;
+    const auto scale = static_cast<float>(1 / sqrt_f64(scaled_by));
     const Layer layer(b, w, c, i);
 
     Value h = layer.rms_norm(x, "attn_norm");
