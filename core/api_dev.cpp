@@ -45,6 +45,10 @@ struct Probe {
       case Op::gate:
         step.attributes.activate = {Activation::silu};
         break;
+      case Op::pool:
+        step.phase = Phase::encode;
+        step.attributes.pool = {Pooling::mean};
+        break;
       case Op::scale:
       case Op::softcap:
         step.attributes.scale = {2};

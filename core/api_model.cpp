@@ -58,7 +58,7 @@ Status quote_model(mote_engine* engine, ModelSource& source, const mote_model_op
   MOTE_ASSIGN_OR_RETURN(const Memory memory,
                         obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
   Arena arena, scratch(memory.data, memory.bytes);
-  ModelOpening opening(*engine, file, options.vocabulary_only != 0, wanted.excluded, arena, &scratch);
+  ModelOpening opening(*engine, file, options, wanted.excluded, arena, &scratch);
   Status status = opening.run(source);
   mote_quote filled{};
   if (status.ok()) {
@@ -82,7 +82,7 @@ Status open_in(mote_engine* engine, ModelSource& source, const mote_model_option
   MOTE_RETURN_IF_ERROR(arena.status("the model"));
   MOTE_RETURN_IF_ERROR(source.copy(files.copy));
   MOTE_RETURN_IF_ERROR(source.open_file(formats_of(options), files.parts, &model->file));
-  ModelOpening opening(*engine, model->file, options.vocabulary_only != 0, excluded, arena, nullptr);
+  ModelOpening opening(*engine, model->file, options, excluded, arena, nullptr);
   const Status status = opening.run_into(model);
   *failed = opening.failed_backend();
   MOTE_RETURN_IF_ERROR(status);
@@ -143,7 +143,7 @@ Status open_model(mote_engine* engine, const mote_source* given, const mote_mode
   *model = nullptr;
   if (engine == nullptr) return Status::error(Code::invalid_argument, "engine is NULL");
   mote_model_options options;
-  MOTE_RETURN_IF_ERROR(read_options(given_options, "mote_model_options", &options));
+  MOTE_RETURN_IF_ERROR(read_model_options(given_options, &options));
   ModelSource source;
   Status status = source.open(given);
   if (status.ok()) status = open_on_backends(engine, source, options, given_memory, model);
@@ -165,6 +165,7 @@ Status fill_info(const mote_model* model, mote_model_info* info) {
   mote_model_info filled{};
   const Config& config = model->config;
   filled.architecture = model->architecture;
+  filled.decoder_start_token = -1;
   if (config.n_layers != 0) {
     MOTE_ASSIGN_OR_RETURN(const LayerConfig layer, read_layer_config(model->file, config, 0));
     filled.n_vocab = config.n_vocab;
@@ -175,6 +176,9 @@ Status fill_info(const mote_model* model, mote_model_info* info) {
     filled.head_dim = config.key_dim;
     filled.d_ff = layer.d_ff;
     filled.trained_context = config.context_length;
+    filled.encodes = model->plan.encodes() ? 1 : 0;
+    filled.decodes = model->plan.decodes() ? 1 : 0;
+    if (config.decoder_start < config.n_vocab) filled.decoder_start_token = static_cast<int32_t>(config.decoder_start);
   }
   filled.n_parameters = model->n_parameters;
   filled.file_bytes = model->file.file_bytes();
@@ -197,7 +201,7 @@ mote_status mote_model_quote(mote_engine* engine, const mote_source* source, con
   using namespace mote;
   if (engine == nullptr) return report(Status::error(Code::invalid_argument, "engine is NULL"), error);
   mote_model_options read;
-  Status status = read_options(options, "mote_model_options", &read);
+  Status status = read_model_options(options, &read);
   if (!status.ok()) return report(status, error);
   ModelSource opened;
   status = opened.open(source);

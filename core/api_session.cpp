@@ -123,6 +123,16 @@ Status sample_token(mote_session& session, int32_t* token) {
   return sequence.append(*token);
 }
 
+mote_status call_for_token(Status (*call_for)(mote_session&, int32_t*), mote_session* session, int32_t* token,
+                           mote_error* error) {
+  const SessionCall call(session);
+  if (!call.status().ok()) return report(call.status(), error);
+  int32_t found = -1;
+  const Status status = call_for(*session, &found);
+  if (token != nullptr) *token = found;
+  return report(status, error);
+}
+
 }   // namespace
 
 Result<SequenceOptions> read_sequence_options(const mote_session_options& options, uint32_t trained_context) {
@@ -175,6 +185,7 @@ Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t pi
   (matcher != nullptr ? *matcher : unopened).layout(arena, stop_shape);
   const std::span<char> text =
       arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)) + stop_shape.max_bytes);
+  const std::span<float> embedding = arena.take<float>(plans.plan().pooled.columns);
   bytes->sampler_bytes = arena.used_bytes() - bytes->tables_bytes;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
   if (opened == nullptr) {
@@ -189,6 +200,7 @@ Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t pi
   if (opened == nullptr) return {};
   opened->sequence = sequence;
   opened->sampler = sampler;
+  opened->embedding = embedding;
   opened->stops = matcher;
   opened->piece = piece;
   opened->characters = characters;
@@ -338,23 +350,11 @@ mote_status mote_logits(mote_session* session, const float** logits, size_t* n_v
 }
 
 mote_status mote_sample(mote_session* session, int32_t* token, mote_error* error) {
-  using namespace mote;
-  const SessionCall call(session);
-  if (!call.status().ok()) return report(call.status(), error);
-  int32_t sampled = -1;
-  const Status status = sample_token(*session, &sampled);
-  if (token != nullptr) *token = sampled;
-  return report(status, error);
+  return mote::call_for_token(mote::sample_token, session, token, error);
 }
 
 mote_status mote_next(mote_session* session, int32_t* token, mote_error* error) {
-  using namespace mote;
-  const SessionCall call(session);
-  if (!call.status().ok()) return report(call.status(), error);
-  int32_t sampled = -1;
-  const Status status = next_token(*session, &sampled);
-  if (token != nullptr) *token = sampled;
-  return report(status, error);
+  return mote::call_for_token(mote::next_token, session, token, error);
 }
 
 mote_status mote_rewind(mote_session* session, size_t n_tokens, mote_error* error) {

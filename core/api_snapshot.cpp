@@ -23,7 +23,7 @@ namespace mote {
 namespace {
 
 constexpr char kMagic[] = "MOTESNAP";
-constexpr uint32_t kLayoutVersion = 1;
+constexpr uint32_t kLayoutVersion = 2;
 constexpr size_t kMagicBytes = 8, kHeadBytes = 152, kDigestBytes = 32;
 constexpr size_t kLeastBytes = kHeadBytes + kDigestBytes;
 constexpr size_t kHashedAtOnce = size_t{1} << 16;   // between two looks at the cancel flag

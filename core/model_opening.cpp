@@ -26,6 +26,13 @@ ModelFiles take_files(Arena& arena, const ModelSource& source) {
   return files;
 }
 
+Status read_model_options(const mote_model_options* given, mote_model_options* options) {
+  MOTE_RETURN_IF_ERROR(read_options(given, "mote_model_options", options));
+  if (options->pooling >= MOTE_POOLING_OF_MODEL && options->pooling <= MOTE_POOLING_LAST) return {};
+  return Status::error(Code::invalid_argument, "pooling is {}; it must be a mote_pooling, {} to {}", options->pooling,
+                       static_cast<int>(MOTE_POOLING_OF_MODEL), static_cast<int>(MOTE_POOLING_LAST));
+}
+
 Status ModelOpening::run(const ModelSource& source) {
   arena_.create<mote_model>();
   take_files(arena_, source);
@@ -52,8 +59,8 @@ Status ModelOpening::layout(mote_model* model) {
   MOTE_RETURN_IF_ERROR(layout_tokenizer());
   kind(&bytes_.tokenizer_bytes);
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));
-  if (!vocabulary_only_) MOTE_RETURN_IF_ERROR(layout_plan(model));
-  if (vocabulary_only_) bytes_.compiled_from_bytes = arena_.used_bytes();
+  if (!is_vocabulary_only()) MOTE_RETURN_IF_ERROR(layout_plan(model));
+  if (is_vocabulary_only()) bytes_.compiled_from_bytes = arena_.used_bytes();
   if (model == nullptr) return arena_.status("the model");
 
   model->index = index_;
@@ -72,7 +79,7 @@ Status ModelOpening::layout(mote_model* model) {
   return {};
 }
 
-// Without a plan the tokenizer is not needed either: one of an unknown kind leaves the metadata and the tensors.
+// A tokenizer of an unknown kind leaves the ids, the metadata and the tensors.
 Status ModelOpening::layout_tokenizer() {
   if (gguf::Entry entry; !file_.find("tokenizer.ggml.model", &entry)) {
     no_tokenizer_ = Status::error(Code::unsupported,
@@ -82,7 +89,7 @@ Status ModelOpening::layout_tokenizer() {
   const Result<Tokenizer*> tokenizer = Tokenizer::create(file_, arena_);
   if (!tokenizer.ok()) {
     no_tokenizer_ = tokenizer.status();
-    return vocabulary_only_ && no_tokenizer_.code() == Code::unsupported ? Status() : no_tokenizer_;
+    return no_tokenizer_.code() == Code::unsupported ? Status() : no_tokenizer_;
   }
   tokenizer_ = tokenizer.value();
   piece_bytes_ = tokenizer_ == nullptr ? longest_piece_bytes(file_) : tokenizer_->longest_piece_bytes();
@@ -94,6 +101,8 @@ Status ModelOpening::layout_plan(mote_model* model) {
   MOTE_ASSIGN_OR_RETURN(const ArchitectureEntry* architecture, find_architecture(name));
   MOTE_ASSIGN_OR_RETURN(const uint32_t n_vocab, read_vocabulary_rows(index_));
   MOTE_ASSIGN_OR_RETURN(config_, read_config(file_, n_vocab, architecture->runs));
+  config_.has_pooling = options_.pooling != MOTE_POOLING_OF_MODEL;
+  if (config_.has_pooling) config_.pooling = static_cast<Pooling>(options_.pooling - MOTE_POOLING_NONE);
   if (gguf::Entry pieces; file_.find("tokenizer.ggml.tokens", &pieces) && pieces.count != n_vocab)
     return Status::error(Code::bad_model, "tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows",
                          pieces.count, n_vocab);
@@ -141,7 +150,7 @@ Status ModelOpening::layout_plan(mote_model* model) {
 }
 
 uint64_t ModelOpening::fallback_bytes() const {
-  if (vocabulary_only_) return 0;
+  if (is_vocabulary_only()) return 0;
   return measured_.fallback_bytes(excluded_, [this](BackendSet excluded, Arena& sizes) {
     CompiledPlan* made = nullptr;
     Backend* failed = nullptr;
@@ -150,7 +159,7 @@ uint64_t ModelOpening::fallback_bytes() const {
 }
 
 Status ModelOpening::quote_session(const mote_session_options* options, mote_quote* quote) {
-  if (vocabulary_only_) return Status::error(Code::wrong_state, "a vocabulary-only model has no sessions");
+  if (is_vocabulary_only()) return Status::error(Code::wrong_state, "a vocabulary-only model has no sessions");
   mote_session_options read;
   MOTE_RETURN_IF_ERROR(read_options(options, "mote_session_options", &read));
   const std::span<uint64_t> offsets = scratch_->take<uint64_t>(plan_.values.size());

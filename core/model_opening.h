@@ -7,6 +7,8 @@
 
 namespace mote {
 
+Status read_model_options(const mote_model_options* given, mote_model_options* options);
+
 // What lies in the model's memory, by kind. What backends compiled begins at compiled_from_bytes.
 struct ModelBytes {
   uint64_t tables_bytes = 0, copied_bytes = 0, tokenizer_bytes = 0, vectors_bytes = 0, plan_bytes = 0;
@@ -24,14 +26,9 @@ ModelFiles take_files(Arena& arena, const ModelSource& source);
 
 class ModelOpening {
  public:
-  ModelOpening(mote_engine& engine, const gguf::File& file, bool vocabulary_only, BackendSet excluded, Arena& arena,
-               Arena* scratch)
-      : engine_(engine),
-        file_(file),
-        vocabulary_only_(vocabulary_only),
-        excluded_(excluded),
-        arena_(arena),
-        scratch_(scratch) {}
+  ModelOpening(mote_engine& engine, const gguf::File& file, const mote_model_options& options, BackendSet excluded,
+               Arena& arena, Arena* scratch)
+      : engine_(engine), file_(file), options_(options), excluded_(excluded), arena_(arena), scratch_(scratch) {}
 
   // Measures.
   Status run(const ModelSource& source);
@@ -47,6 +44,7 @@ class ModelOpening {
   Backend* failed_backend() const { return failed_; }
 
  private:
+  bool is_vocabulary_only() const { return options_.vocabulary_only != 0; }
   Status layout(mote_model* model);
   Status layout_tokenizer();
   Status layout_plan(mote_model* model);
@@ -59,7 +57,7 @@ class ModelOpening {
 
   mote_engine& engine_;
   const gguf::File& file_;
-  bool vocabulary_only_;
+  const mote_model_options& options_;
   BackendSet excluded_;
   Arena& arena_;
   Arena* scratch_;

@@ -4,6 +4,10 @@
  *   model     a GGUF file opened: weights stay where they are. Immutable, shared by any number of sessions
  *   session   one conversation: its KV state, activations, sampler and token history. One thread at a time
  *
+ * Models of three kinds: those that continue a text (mote_feed, mote_next); encoders, which turn one into vectors
+ * (mote_encode, mote_embedding); and those with an encoder and a decoder that reads it: mote_encode first, then the
+ * calls of the first kind. A call that does not fit the kind is MOTE_UNSUPPORTED and says which one does.
+ *
  * Conventions
  *   Every call that can fail returns a mote_status; MOTE_OK is 0. With an error argument that is not NULL, a failure
  * also writes one sentence that names the thing, the place and the limit. No call aborts, prints, throws or keeps
@@ -181,13 +185,24 @@ typedef struct mote_source {
   const struct mote_source* next; /* the next part; NULL: none */
 } mote_source;
 
+/* How an encoder makes one vector of all the hidden states of an input. */
+typedef enum mote_pooling {
+  MOTE_POOLING_OF_MODEL = 0, /* as the file says */
+  MOTE_POOLING_NONE = 1,     /* not at all: mote_hidden alone */
+  MOTE_POOLING_MEAN = 2,
+  MOTE_POOLING_CLS = 3, /* the first token's */
+  MOTE_POOLING_LAST = 4 /* the last token's */
+} mote_pooling;
+
+/* A tokenizer that is missing, or of a kind that this build does not know, is what the text calls answer:
+ * MOTE_UNSUPPORTED. Ids can be run all the same. */
 typedef struct mote_model_options {
   size_t struct_bytes;
   int32_t vocabulary_only; /* 1: metadata, tensor table and tokenizer, as far as the file has them, and no plan: any
-                              architecture, any weight formats. A tokenizer that is missing, or of a kind that this
-                              build does not know, is what the text calls then answer: MOTE_UNSUPPORTED */
+                              architecture, any weight formats */
   mote_memory scratch;     /* working memory for quotes and for opening, for the length of the call; {NULL, 0}: the
                               platform is asked. Its size: mote_model_scratch_bytes */
+  int32_t pooling;         /* a mote_pooling, of a model with an encoder */
 } mote_model_options;
 
 struct mote_session_options;
@@ -219,6 +234,8 @@ typedef struct mote_model_info {
   int32_t adds_bos;             /* 1: mote_tokenize with MOTE_ADD_SPECIAL puts the start token first */
   const char* chat_format;      /* "chatml"; NULL: none that mote knows */
   uint32_t gguf_version;
+  int32_t encodes, decodes;    /* 1: it has an encoder, a decoder */
+  int32_t decoder_start_token; /* what a decoder is fed first after mote_encode; -1: the file names none */
 } mote_model_info;
 MOTE_API mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, mote_error* error);
 
@@ -421,6 +438,24 @@ typedef int32_t (*mote_on_logits)(void* user, size_t first, size_t rows, const f
 MOTE_API mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n, mote_on_logits on_logits,
                                    void* user, size_t* done, mote_error* error);
 
+/* Begins a new sequence with this input of an encoder and runs it, whole, in one batch: n is 1 to max_batch, more is
+ * MOTE_CONTEXT_FULL with both numbers. What the session held before, history included, is gone, unless the call was
+ * refused; after a cancel or a failure it holds no input. A decoder then reads the input, and the calls below feed it;
+ * mote_rewind(session, 0) begins a new answer to the same input. Snapshots hold the input's tokens; restoring one
+ * encodes them again. */
+MOTE_API mote_status mote_encode(mote_session* session, const int32_t* tokens, size_t n, mote_error* error);
+/* The encoder's last hidden states [n_rows, d_model] of that input, one row for each token; a view that the next
+ * mote_encode, mote_restore or mote_session_close ends. MOTE_WRONG_STATE before the first mote_encode. */
+MOTE_API mote_status mote_hidden(mote_session* session, const float** hidden, size_t* n_rows, size_t* d_model,
+                                 mote_error* error);
+enum {
+  MOTE_EMBEDDING_RAW = 1 /* as it was pooled; otherwise divided by its Euclidean length (a vector of zeros stays one) */
+};
+/* What the input was pooled to, [d_model]; a view that the next call on the session ends. MOTE_UNSUPPORTED where the
+ * model does not pool (mote_model_options.pooling makes it), MOTE_NOT_FINITE when a value is infinite or no number. */
+MOTE_API mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* d_model,
+                                    mote_error* error);
+
 /* Runs the pending token, after which its logits are there. Without a pending one: MOTE_OK
  * when its logits are there already, else MOTE_WRONG_STATE. */
 MOTE_API mote_status mote_step(mote_session* session, mote_error* error);
@@ -475,10 +510,10 @@ MOTE_API void mote_cancel(mote_session* session);
 
 /* ------------------------------------------------------------------------------------------------ snapshot */
 
-/* A snapshot is all that a session has come to, in bytes of the caller's: tokens, what the model keeps of them (KV),
- * logits that are there, seed, index of the next token, and the end of a text that mote_text_next still holds back. It
- * can be kept in memory or in a file and lie at any address. Samplers, biases, stop strings and what happens when the
- * context is full are not in it: they stay those of the session that is restored. */
+/* A snapshot is all that a session has come to, in bytes of the caller's: tokens (an encoder's input too), what the
+ * model keeps of them (KV), logits that are there, seed, index of the next token, and the end of a text that
+ * mote_text_next still holds back. It can be kept in memory or in a file and lie at any address. Samplers, biases, stop
+ * strings and what happens when the context is full are not in it: they stay those of the session that is restored. */
 
 /* The bytes that a snapshot of this session takes now. */
 MOTE_API mote_status mote_snapshot_bytes(mote_session* session, uint64_t* snapshot_bytes, mote_error* error);

@@ -131,6 +131,23 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
               size_t* done = nullptr) {
     return mote_prompt(handle_, tokens.data(), tokens.size(), reused, done, detail::raw(error)) == MOTE_OK;
   }
+  // An encoder's input; a decoder's calls follow it.
+  bool encode(std::span<const int32_t> tokens, Error* error = nullptr) {
+    return mote_encode(handle_, tokens.data(), tokens.size(), detail::raw(error)) == MOTE_OK;
+  }
+  // [n_rows, *d_model], and [d_model] divided by its length; empty where there is none.
+  std::span<const float> hidden(size_t* d_model) const {
+    const float* values = nullptr;
+    size_t n_rows = 0;
+    return mote_hidden(handle_, &values, &n_rows, d_model, nullptr) == MOTE_OK ? std::span(values, n_rows * *d_model)
+                                                                               : std::span<const float>();
+  }
+  std::span<const float> embedding(uint32_t flags = 0, Error* error = nullptr) const {
+    const float* values = nullptr;
+    size_t d_model = 0;
+    return mote_embedding(handle_, flags, &values, &d_model, detail::raw(error)) == MOTE_OK ? std::span(values, d_model)
+                                                                                            : std::span<const float>();
+  }
   bool step(Error* error = nullptr) { return mote_step(handle_, detail::raw(error)) == MOTE_OK; }
   // Empty before the first step.
   std::span<const float> logits() const {

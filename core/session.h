@@ -12,6 +12,7 @@ struct mote_session {
   mote_model* model = nullptr;
   mote::Sequence* sequence = nullptr;
   mote::Sampler* sampler = nullptr;
+  std::span<float> embedding;   // [d_model] of a model that pools: what mote_embedding hands over
   uint64_t seed = 0;
   mutable std::atomic<uint32_t> in_call{0};
 

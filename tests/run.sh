@@ -79,9 +79,11 @@ MOTE_SMOLLM2=$(need_model smollm2)
 export MOTE_SMOLLM2
 if [ "$test_spec_real" = '*' ]; then
   . "$mote_root/tools/vocabularies.sh"
+  . "$mote_root/tools/minilm.sh"
   MOTE_GEMMA3=$(need_model gemma3)
   MOTE_VOCABULARIES=$(need_vocabularies)
-  export MOTE_GEMMA3 MOTE_VOCABULARIES
+  MOTE_MINILM=$(need_minilm)
+  export MOTE_GEMMA3 MOTE_VOCABULARIES MOTE_MINILM
 fi
 
 # XNNPACK once for this machine, for all builds that have the backend; without it they are built all the same.

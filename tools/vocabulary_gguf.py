@@ -104,4 +104,5 @@ def main():
         out.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)) + b"".join(entries))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -20,9 +20,13 @@ constexpr auto kRunners = [] {
 bool has_runner(Op op) { return kRunners[static_cast<uint8_t>(op)] != nullptr; }
 
 Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
+  if (batch.phase == Phase::encode && batch.tokens.size() > shape.max_batch)   // of the other phase `begin` asks
+    return Status::error(Code::invalid_argument, "an input of {} rows, the session was opened for {}",
+                         batch.tokens.size(), shape.max_batch);
   FirstNan first_nan;
   const RunContext context = {batch, values, parallel, scratch, states, shape.kv_type, first_nan};
   for (const PreparedStep& prepared : program->steps) {
+    if (prepared.step->phase != batch.phase) continue;
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
   }
@@ -45,7 +49,7 @@ Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
   pending_first_ = first_position;
   pending_rows_ = rows;
   for (KvState& state : states)
-    if (state.exists()) state.overwrite_up_to(first_position + rows);
+    if (state.exists() && state.info().phase == Phase::decode) state.overwrite_up_to(first_position + rows);
   return {};
 }
 
@@ -80,6 +84,9 @@ Status CpuExecutor::truncate(uint32_t positions) {
 Status CpuExecutor::check_row(State state, uint32_t position, size_t bytes) const {
   if (state.id >= states.size() || !states[state.id].exists())
     return Status::error(Code::invalid_argument, "state {} is not one of this part", unsigned{state.id});
+  if (states[state.id].info().phase == Phase::encode)
+    return Status::error(Code::invalid_argument, "state {} holds an encoder's input, which has no rows to hand over",
+                         unsigned{state.id});
   if (bytes != states[state.id].row_bytes())
     return Status::error(Code::invalid_argument, "a row of layer {} is {} bytes, the span has {}",
                          states[state.id].info().layer, states[state.id].row_bytes(), bytes);

@@ -15,17 +15,14 @@ bool supports_state(const Step& step, const Plan& plan) {
   if (step.state.id >= plan.states.size()) return false;
   const StateInfo& state = plan.states[step.state.id];
   if (state.n_kv_heads == 0 || state.key_dim == 0 || state.value_dim == 0) return false;
-  return step.op == Op::append ||
-         (step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0);
+  if (step.op == Op::append) return true;
+  if (step.attributes.attention.sees == Sees::all && (state.phase != Phase::encode || state.window != 0)) return false;
+  return step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0;
 }
 
 template <class Variants>
 auto* choose_table(const Variants& variants, IsaBits available) {
   return choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available).table;
-}
-
-uint64_t rows_of(const SessionShape& shape, Value value) {
-  return value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
 }
 
 }   // namespace
@@ -88,7 +85,7 @@ Status check_shape(const PlanPart& part, const SessionShape& shape) {
   if (shape.context > kMost || shape.max_batch > kMost)
     return Status::error(Code::unsupported, "a batch of {} or a context of {} is more than 2^31 positions",
                          shape.max_batch, shape.context);
-  const uint64_t chunks = shape.context / kAttentionChunk + 1;
+  const uint64_t chunks = std::max(shape.context, shape.max_batch) / kAttentionChunk + 1;
   for (const Step& step : part.steps()) {
     if (step.op != Op::attention) continue;
     const uint64_t n_heads = step.attributes.attention.n_heads;
@@ -106,7 +103,7 @@ StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32
       lane_floats = std::max(lane_floats, uint64_t{kLinearScratchBytes} / sizeof(float));
       const uint32_t unit = format_info(step.matrix.format).block_values;
       if (unit == 1) continue;
-      const uint64_t count = rows_of(shape, step.inputs[0]) * step.matrix.columns;
+      const uint64_t count = uint64_t{most_rows_of(step.inputs[0], shape)} * step.matrix.columns;
       codes = std::max(codes, count);
       scales = std::max(scales, count / unit);
       sums = std::max(sums, count / 16);
@@ -115,7 +112,7 @@ StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32
     } else if (step.op == Op::attention) {
       const StateInfo& state = part.plan->states[step.state.id];
       lane_floats = std::max(lane_floats, attention_scratch_floats(state.key_dim, state.value_dim));
-      const uint64_t context_chunks = (uint64_t{shape.context} + kAttentionChunk - 1) / kAttentionChunk;
+      const uint64_t context_chunks = (uint64_t{capacity_of(state, shape)} + kAttentionChunk - 1) / kAttentionChunk;
       const uint64_t seen =
           state.window == 0 ? context_chunks : std::min<uint64_t>(context_chunks, state.window / kAttentionChunk + 2);
       if (seen <= 1) continue;

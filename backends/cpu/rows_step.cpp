@@ -1,5 +1,6 @@
-// The ops that only fetch or make rows: embed, position_embed, rope_angles, take_rows. Nothing here is summed, so they
-// have no kernels of their own.
+// The ops that only fetch or make rows: embed, position_embed, rope_angles, take_rows, pool. They have no kernels of
+// their own. embed: y = row + bias, each sum rounded by itself. pool by mean: each column is one double that grows by
+// the rows in rising order, divided by their number in double and rounded once; the others copy a row.
 #include <cstring>
 
 #include "backends/cpu/step.h"
@@ -25,6 +26,8 @@ Status run_embed(const PreparedStep& prepared, const RunContext& context) {
                            matrix.rows);
     dequantize_row(matrix.format, matrix_row(matrix, static_cast<uint32_t>(token)), matrix.columns,
                    y + row * matrix.columns);
+    const Vector& bias = prepared.step->bias;
+    for (size_t i = 0; i < bias.count; ++i) y[row * matrix.columns + i] += bias.data[i];
   }
   return {};
 }
@@ -62,6 +65,27 @@ Status run_take_rows(const PreparedStep& prepared, const RunContext& context) {
   float* y = context.output(prepared);
   for (size_t i = 0; i < context.batch.output_rows.size(); ++i)
     std::memcpy(y + i * columns, x + size_t{context.batch.output_rows[i]} * columns, size_t{columns} * sizeof(float));
+  return {};
+}
+
+Status run_pool(const PreparedStep& prepared, const RunContext& context) {
+  constexpr uint32_t kColumns = 16;   // whose sums are kept at a time
+  const Pooling pooling = prepared.step->attributes.pool.pooling;
+  const uint32_t rows = context.rows(prepared.step->inputs[0]), columns = prepared.step->output.columns;
+  const float* x = context.input(prepared, 0);
+  float* y = context.output(prepared);
+  if (rows == 0) return {};
+  if (pooling != Pooling::mean) {
+    std::memcpy(y, x + size_t{pooling == Pooling::cls ? 0 : rows - 1} * columns, size_t{columns} * sizeof(float));
+    return {};
+  }
+  for (uint32_t first = 0; first < columns; first += kColumns) {
+    const uint32_t count = columns - first < kColumns ? columns - first : kColumns;
+    double sums[kColumns] = {};
+    for (size_t row = 0; row < rows; ++row)
+      for (uint32_t i = 0; i < count; ++i) sums[i] += static_cast<double>(x[row * columns + first + i]);
+    for (uint32_t i = 0; i < count; ++i) y[first + i] = static_cast<float>(sums[i] / rows);
+  }
   return {};
 }
 

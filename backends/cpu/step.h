@@ -52,9 +52,7 @@ struct RunContext {
   KvType kv_type;
   FirstNan& first_nan;
 
-  uint32_t rows(Value value) const {
-    return static_cast<uint32_t>(value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size());
-  }
+  uint32_t rows(Value value) const { return rows_of(value, batch); }
   const float* input(const PreparedStep& prepared, uint32_t i) const { return values.data(prepared.step->inputs[i]); }
   float* output(const PreparedStep& prepared) const { return values.data(prepared.step->output); }
 };

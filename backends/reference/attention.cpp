@@ -25,7 +25,7 @@ Status ReferenceExecutor::append(const Step& step, const Batch& batch) {
     for (size_t i = 0; i < value_columns; ++i) to[key_columns + i] = kept(values[i], shape_.kv_type);
     const auto is_nan = [](float value) { return value != value; };
     if (std::any_of(keys, keys + key_columns, is_nan) || std::any_of(values, values + value_columns, is_nan))
-      first_nan_.note(batch.first_position + static_cast<uint32_t>(row), part_.plan->states[step.state.id].layer);
+      first_nan_.note(batch.first_position + static_cast<uint32_t>(row), step.layer);
   }
   return {};
 }
@@ -38,40 +38,47 @@ Status ReferenceExecutor::attention(const Step& step, const Batch& batch) {
   float* y = values_.data(step.output);
   parallel_.region([&](uint32_t lane) {
     for (size_t item = lane; item < items; item += parallel_.lanes) {
-      const uint32_t position = batch.first_position + static_cast<uint32_t>(item / n_heads);
-      attend(step, position, static_cast<uint32_t>(item % n_heads), q + item * state.key_dim,
-             y + item * state.value_dim, lane);
+      attend(step, batch, item, q + item * state.key_dim, y + item * state.value_dim, lane);
     }
   });
   return {};
 }
 
-// out = sum over the visible positions p of softmax(softcap(scale * q keys[p])) * values[p]
-void ReferenceExecutor::attend(const Step& step, uint32_t position, uint32_t head, const float* q, float* out,
+// out = sum over the visible positions p of softmax(softcap(scale * q keys[p]) + bias(p - position)) * values[p]
+void ReferenceExecutor::attend(const Step& step, const Batch& batch, size_t item, const float* q, float* out,
                                uint32_t lane) {
   const StateInfo& state = part_.plan->states[step.state.id];
   const AttentionAttributes& attributes = step.attributes.attention;
+  const size_t head = item % attributes.n_heads;
+  const uint32_t position = batch.first_position + static_cast<uint32_t>(item / attributes.n_heads);
+  const bool sees_all = attributes.sees == Sees::all;
   const uint32_t first = state.window != 0 && position >= state.window ? position + 1 - state.window : 0;
+  const uint32_t end = sees_all ? batch.n_encoded : position + 1;
+  const int64_t farthest = attributes.max_distance;
+  const float* biases =
+      step.vector.exists() ? step.vector.data + head * (2 * attributes.max_distance + size_t{1}) : nullptr;
   const size_t kv_head = head / (attributes.n_heads / state.n_kv_heads);
   const size_t key_at = kv_head * state.key_dim;
   const size_t value_at = size_t{state.n_kv_heads} * state.key_dim + kv_head * state.value_dim;
-  double* scores = &scores_[size_t{lane} * shape_.context];
+  double* scores = &scores_[size_t{lane} * max_scores_];
   double* sums = &sums_[size_t{lane} * max_value_dim_];
 
   double largest = -std::numeric_limits<double>::infinity();
-  for (uint32_t p = first; p <= position; ++p) {
+  for (uint32_t p = first; p < end; ++p) {
     const float* key = state_row(step.state, p) + key_at;
     double dot = 0;
     for (uint32_t i = 0; i < state.key_dim; ++i) dot += double{q[i]} * key[i];
     double score = dot * attributes.scale;
     if (attributes.softcap != 0) score = attributes.softcap * tanh_f64(score / attributes.softcap);
+    if (biases != nullptr)
+      score += biases[static_cast<size_t>(std::clamp(int64_t{p} - position, -farthest, farthest) + farthest)];
     scores[p] = score;
     largest = std::max(largest, score);
   }
 
   double total = 0;
   std::fill_n(sums, state.value_dim, 0.0);
-  for (uint32_t p = first; p <= position; ++p) {
+  for (uint32_t p = first; p < end; ++p) {
     const float* value = state_row(step.state, p) + value_at;
     const double weight = exp_f64(scores[p] - largest);
     total += weight;

@@ -31,7 +31,7 @@ Status ReferenceExecutor::take_states(Arena& arena) {
     const StateInfo& info = plan.states[id];
     uint64_t columns = 0, count = 0;
     if (!checked_multiply(info.n_kv_heads, uint64_t{info.key_dim} + info.value_dim, &columns) ||
-        !checked_multiply(columns, shape_.context, &count))
+        !checked_multiply(columns, capacity_of(info, shape_), &count))
       return Status::error(Code::out_of_memory, "the keys and values of layer {} need more than 2^64 bytes",
                            info.layer);
     const std::span<float> rows = arena.take<float>(count);
@@ -47,12 +47,13 @@ Status ReferenceExecutor::take_scratch(Arena& arena) {
       max_columns_ = std::max(max_columns_, step.matrix.columns);
     if (step.op == Op::linear) linear_columns = std::max(linear_columns, step.matrix.columns);
     if (step.op == Op::attention) {
-      context = shape_.context;
+      context = std::max(context, capacity_of(part_.plan->states[step.state.id], shape_));
       max_value_dim_ = std::max(max_value_dim_, part_.plan->states[step.state.id].value_dim);
     }
   }
   transposed_ = arena.take<double>(uint64_t{linear_columns} * kGroup);
   weights_ = arena.take<float>(uint64_t{parallel_.lanes} * max_columns_);
+  max_scores_ = context;
   scores_ = arena.take<double>(uint64_t{parallel_.lanes} * context);
   sums_ = arena.take<double>(uint64_t{parallel_.lanes} * max_value_dim_);
   return {};
@@ -62,6 +63,10 @@ Status ReferenceExecutor::check(const Batch& batch) const {
   if (batch.tokens.size() > shape_.max_batch)
     return Status::error(Code::invalid_argument, "a batch has {} rows, the session takes {}", batch.tokens.size(),
                          shape_.max_batch);
+  if (batch.n_encoded > shape_.max_batch)
+    return Status::error(Code::invalid_argument, "a batch reads {} encoded positions, the session has {}",
+                         batch.n_encoded, shape_.max_batch);
+  if (batch.phase == Phase::encode) return {};
   if (uint64_t{batch.first_position} + batch.tokens.size() > shape_.context)
     return Status::error(Code::context_full, "positions {} to {} do not fit a context of {}", batch.first_position,
                          batch.first_position + batch.tokens.size() - 1, shape_.context);
@@ -80,6 +85,7 @@ Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
   MOTE_RETURN_IF_ERROR(check(batch));
   first_nan_ = {};
   for (const Step& step : part_.steps()) {
+    if (step.phase != batch.phase) continue;
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled before {}", op_info(step.op).name);
     MOTE_RETURN_IF_ERROR(run_step(step, batch));
   }
@@ -118,6 +124,9 @@ Status ReferenceExecutor::truncate(uint32_t positions) {
 Status ReferenceExecutor::check_row(State state, uint32_t position, size_t bytes) const {
   if (state.id >= states_.size() || states_[state.id] == nullptr)
     return Status::error(Code::invalid_argument, "state {} is not one of this part", unsigned{state.id});
+  if (part_.plan->states[state.id].phase == Phase::encode)
+    return Status::error(Code::invalid_argument, "state {} holds an encoder's input, which has no rows to hand over",
+                         unsigned{state.id});
   if (position >= shape_.context)
     return Status::error(Code::invalid_argument, "there is no position {} in a context of {}", position,
                          shape_.context);

@@ -46,12 +46,9 @@ class ReferenceExecutor final : public Executor {
 #undef MOTE_OP
 
   void linear_group(const Step& step, const float* x, float* y, uint32_t rows);
-  void attend(const Step& step, uint32_t position, uint32_t head, const float* q, float* out, uint32_t lane);
+  void attend(const Step& step, const Batch& batch, size_t item, const float* q, float* out, uint32_t lane);
 
-  static size_t rows_of(Value value, const Batch& batch) {
-    return value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size();
-  }
-  static size_t elements_of(Value value, const Batch& batch) { return rows_of(value, batch) * value.columns; }
+  static size_t elements_of(Value value, const Batch& batch) { return size_t{rows_of(value, batch)} * value.columns; }
 
   // What the state holds at a position: keys [n_kv_heads, key_dim], then values [n_kv_heads, value_dim], f32.
   size_t state_columns(State state) const {
@@ -67,9 +64,9 @@ class ReferenceExecutor final : public Executor {
   std::span<float*> states_;       // by State::id: [context, state_columns]; null: not in this part
   std::span<double> transposed_;   // linear: [columns, kGroup]
   std::span<float> weights_;       // [lanes, max_columns_]: a dequantised row of a matrix
-  std::span<double> scores_;       // attention: [lanes, context]
+  std::span<double> scores_;       // attention: [lanes, max_scores_]
   std::span<double> sums_;         // attention: [lanes, max_value_dim_]
-  uint32_t max_columns_ = 0, max_value_dim_ = 0;
+  uint32_t max_columns_ = 0, max_value_dim_ = 0, max_scores_ = 0;
   FirstNan first_nan_;   // of the run that is under way
 };
 

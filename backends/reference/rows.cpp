@@ -1,4 +1,4 @@
-// The ops that pick rows: embed, position_embed, take_rows.
+// The ops that pick rows: embed, position_embed, take_rows; and pool, which makes one of all.
 #include <algorithm>
 
 #include "backends/reference/executor.h"
@@ -12,7 +12,7 @@ const uint8_t* matrix_row(const Matrix& matrix, size_t row) {
 
 }   // namespace
 
-// y[row] = matrix[token[row]]
+// y[row] = matrix[token[row]] + bias
 Status ReferenceExecutor::embed(const Step& step, const Batch& batch) {
   float* y = values_.data(step.output);
   for (size_t row = 0; row < batch.tokens.size(); ++row) {
@@ -22,6 +22,9 @@ Status ReferenceExecutor::embed(const Step& step, const Batch& batch) {
                            step.matrix.name);
     dequantize_row(step.matrix.format, matrix_row(step.matrix, static_cast<uint32_t>(token)), step.matrix.columns,
                    y + row * step.matrix.columns);
+    for (size_t i = 0; i < step.bias.count; ++i)
+      y[row * step.matrix.columns + i] =
+          static_cast<float>(double{y[row * step.matrix.columns + i]} + double{step.bias.data[i]});
   }
   return {};
 }
@@ -51,6 +54,22 @@ Status ReferenceExecutor::take_rows(const Step& step, const Batch& batch) {
   float* y = values_.data(step.output);
   for (size_t i = 0; i < batch.output_rows.size(); ++i)
     std::copy_n(x + batch.output_rows[i] * columns, columns, y + i * columns);
+  return {};
+}
+
+// y = the mean of the rows of x, the first, or the last
+Status ReferenceExecutor::pool(const Step& step, const Batch& batch) {
+  const size_t columns = step.output.columns, rows = rows_of(step.inputs[0], batch);
+  const float* x = values_.data(step.inputs[0]);
+  float* y = values_.data(step.output);
+  const Pooling pooling = step.attributes.pool.pooling;
+  if (rows == 0) return {};
+  for (size_t i = 0; i < columns; ++i) {
+    double sum = 0;
+    for (size_t row = 0; row < rows; ++row) sum += double{x[row * columns + i]};
+    const float picked = x[(pooling == Pooling::cls ? 0 : rows - 1) * columns + i];
+    y[i] = pooling == Pooling::mean ? static_cast<float>(sum / static_cast<double>(rows)) : picked;
+  }
   return {};
 }
 

@@ -35,9 +35,6 @@ class VulkanExecutor final : public Executor {
   bool write_grids(const Batch& batch);
   void read_exchange(const Batch& batch);
   Status first_nan(const Batch& batch) const;
-  uint32_t rows_of(Value value, const Batch& batch) const {
-    return static_cast<uint32_t>(value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size());
-  }
 
   Status check_row(State state, uint32_t position, size_t bytes) const;
   Status move_row(const KvCache& cache, uint32_t position, bool to_device);

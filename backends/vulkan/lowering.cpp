@@ -193,6 +193,8 @@ class Lowering {
         return elementwise(step, Kernel::softcap, __builtin_bit_cast(uint32_t, attributes.scale.factor));
       case Op::take_rows:
         return take_rows(step);
+      default:   // one that came later
+        break;
     }
     return Status::error(Code::unsupported, "vulkan does not run {}", op_info(step.op).name);
   }

@@ -16,8 +16,10 @@ bool supports_state(const Step& step, const Plan& plan) {
   const StateInfo& state = plan.states[step.state.id];
   if (state.n_kv_heads == 0 || state.key_dim == 0 || state.value_dim == 0) return false;
   if (state.key_dim > MOTE_VK_MOST_HEAD_DIM || state.value_dim > MOTE_VK_MOST_HEAD_DIM) return false;
-  const uint32_t n_heads = step.attributes.attention.n_heads;
-  return step.op == Op::append || (n_heads != 0 && n_heads % state.n_kv_heads == 0);
+  if (step.op == Op::append) return true;
+  const AttentionAttributes& attention = step.attributes.attention;
+  return attention.n_heads != 0 && attention.n_heads % state.n_kv_heads == 0 && attention.sees == Sees::causal &&
+         !step.vector.exists();
 }
 
 class VulkanBackend final : public Backend {
@@ -35,6 +37,7 @@ class VulkanBackend final : public Backend {
 };
 
 bool VulkanBackend::supports(const Step& step, const Plan& plan) const {
+  if (step.phase != Phase::decode || (step.op == Op::embed && step.bias.exists())) return false;
   const DeviceLimits& limits = device.limits();
   for (uint32_t i = 0; i < op_info(step.op).n_inputs; ++i)
     if (!fits(step.inputs[i].columns, limits)) return false;

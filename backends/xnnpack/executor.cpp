@@ -23,18 +23,20 @@ bool supports_state(const Step& step, const Plan& plan) {
   if (step.state.id >= plan.states.size()) return false;
   const StateInfo& state = plan.states[step.state.id];
   if (state.n_kv_heads == 0 || state.key_dim == 0 || state.value_dim == 0) return false;
-  return step.op == Op::append ||
-         (step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0);
+  if (step.op == Op::append) return true;
+  const AttentionAttributes& attention = step.attributes.attention;
+  return attention.n_heads != 0 && attention.n_heads % state.n_kv_heads == 0 && attention.sees == Sees::causal &&
+         !step.vector.exists();
 }
 
 }   // namespace
 
 bool xnn_supports(const Step& step, const Plan& plan) {
-  if (kRunners[static_cast<uint8_t>(step.op)] == nullptr) return false;
+  if (kRunners[static_cast<uint8_t>(step.op)] == nullptr || step.phase != Phase::decode) return false;
   switch (step.op) {
     case Op::embed:
     case Op::position_embed:
-      return supports_matrix(step.matrix);
+      return supports_matrix(step.matrix) && !step.bias.exists();
     case Op::linear:   // sums of int8 products are int32 in XNNPACK: 2^16 of at most 255 * 127 fit
       return supports_matrix(step.matrix) && (!runs_quantized(step.matrix.format) || step.matrix.columns <= 65536);
     case Op::rope:

@@ -97,9 +97,7 @@ struct StepContext {
   FirstNan& first_nan;
 
   const Step& step() const { return *prepared.step; }
-  uint32_t rows(Value value) const {
-    return static_cast<uint32_t>(value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size());
-  }
+  uint32_t rows(Value value) const { return rows_of(value, batch); }
   const float* input(uint32_t i) const { return session.values.data(step().inputs[i]); }
   float* output() const { return session.values.data(step().output); }
   // Of the output, in this batch.

@@ -9,10 +9,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-uint64_t rows_of(const SessionShape& shape, Value value) {
-  return value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
-}
-
 Status create_unary(xnn_unary_operator kind, xnn_operator_t* made) {
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_unary_elementwise_nc, kind, xnn_datatype_fp32, xnn_datatype_fp32, nullptr,
                            nullptr, nullptr, 0, made);
@@ -105,19 +101,20 @@ Status add_step(const PlanPart& part, const Step& step, const SessionShape& shap
         if (kOneRowAsTwo) sizes->two_out = std::max(sizes->two_out, 2 * uint64_t{step.matrix.rows});
         return {};
       }
-      sizes->code_rows = std::max(sizes->code_rows, rows_of(shape, step.inputs[0]));
-      sizes->codes = std::max(sizes->codes, rows_of(shape, step.inputs[0]) * step.matrix.columns);
+      sizes->code_rows = std::max(sizes->code_rows, uint64_t{most_rows_of(step.inputs[0], shape)});
+      sizes->codes = std::max(sizes->codes, uint64_t{most_rows_of(step.inputs[0], shape)} * step.matrix.columns);
       return {};
     case Op::activate:
     case Op::gate:
-      sizes->rows = std::max(sizes->rows, rows_of(shape, step.output) * step.output.columns);
+      sizes->rows = std::max(sizes->rows, uint64_t{most_rows_of(step.output, shape)} * step.output.columns);
       return {};
     case Op::position_embed:
       sizes->rows = std::max(sizes->rows, uint64_t{step.output.columns});
       return {};
     case Op::rope:
-      sizes->rows = std::max(sizes->rows, rows_of(shape, step.output) * step.output.columns);
-      sizes->angles = std::max(sizes->angles, rows_of(shape, step.output) * step.attributes.rope.n_rotated);
+      sizes->rows = std::max(sizes->rows, uint64_t{most_rows_of(step.output, shape)} * step.output.columns);
+      sizes->angles =
+          std::max(sizes->angles, uint64_t{most_rows_of(step.output, shape)} * step.attributes.rope.n_rotated);
       return {};
     case Op::attention:
       return add_attention(part, step, shape, sizes);

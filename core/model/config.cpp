@@ -175,6 +175,7 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab, std::span<c
   config.norm_epsilon = static_cast<float>(
       reader.real(other ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1));
   const uint32_t vocab_size = reader.count("vocab_size", 1, Config::kMaxVocab, n_vocab);
+  config.decoder_start = reader.count("decoder_start_token_id", 0, n_vocab - 1, n_vocab);
   reader.keep(check_unrun(file, architecture, runs));
   if (!reader.status().ok()) return reader.status();
   if (vocab_size != n_vocab)
@@ -254,6 +255,16 @@ Result<double> read_real(const gguf::File& file, const Config& config, std::stri
   const double value = reader.real(name, lowest, highest, otherwise);
   if (!reader.status().ok()) return reader.status();
   return value;
+}
+
+Result<Pooling> read_pooling(const gguf::File& file, const Config& config, Pooling otherwise) {
+  constexpr uint64_t kRank = 4;   // a head that scores pairs of texts
+  const Key key(config.architecture, "pooling_type");
+  MOTE_ASSIGN_OR_RETURN(const uint64_t found, file.get_unsigned(key, 0, kRank, static_cast<uint64_t>(otherwise)));
+  if (found == kRank)
+    return Status::error(Code::unsupported, "{} is 4, which ranks; this build pools 1 (mean), 2 (cls) and 3 (last)",
+                         std::string_view(key));
+  return config.has_pooling ? config.pooling : static_cast<Pooling>(found);
 }
 
 }   // namespace mote

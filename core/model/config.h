@@ -6,6 +6,7 @@
 
 #include "core/base/result.h"
 #include "core/gguf/file.h"
+#include "core/ops/step.h"
 
 namespace mote {
 
@@ -38,6 +39,10 @@ struct Config {
   uint32_t key_dim, value_dim;   // of a head
   float norm_epsilon;
   RopeConfig rope;
+  uint32_t decoder_start;   // the token that a decoder begins with, where it reads an encoder; n_vocab: none is named
+  // What the caller asks an encoder for instead of what the file says; not read from the file.
+  bool has_pooling;
+  Pooling pooling;
 };
 
 // Heads and widths of one layer: a scalar in the metadata counts for every layer, a list has one element per layer.
@@ -58,6 +63,8 @@ Result<uint32_t> read_window(const gguf::File& file, const Config& config, uint3
 // A number of the architecture's own, in [lowest, highest].
 Result<double> read_real(const gguf::File& file, const Config& config, std::string_view name, double lowest,
                          double highest, double otherwise);
+// How an encoder makes one row of all: what was asked for, else what the file says, else `otherwise`.
+Result<Pooling> read_pooling(const gguf::File& file, const Config& config, Pooling otherwise);
 
 // general.architecture, as it stands in the file.
 Result<std::string_view> read_architecture(const gguf::File& file);

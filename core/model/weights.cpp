@@ -105,6 +105,33 @@ Vector Weights::vector(std::string_view name, uint32_t count) {
   return tensor == nullptr ? Vector{} : Vector{widen(*tensor, count).data(), count};
 }
 
+Vector Weights::first_row(std::string_view name, uint32_t columns) {
+  const gguf::Tensor* tensor = require(name);
+  if (tensor == nullptr) return {};
+  const Matrix matrix = this->matrix(name, static_cast<uint32_t>(tensor->dimensions[1]), columns);
+  const std::span<float> values = arena_.take<float>(columns);
+  if (status_.ok() && !values.empty()) dequantize_row(matrix.format, matrix.data, columns, values.data());
+  return {values.data(), columns};
+}
+
+Vector Weights::distance_bias(std::string_view name, uint32_t n_buckets, uint32_t n_heads,
+                              std::span<const uint16_t> bucket) {
+  const Matrix table = matrix(name, n_buckets, n_heads);
+  const std::span<float> values = arena_.take<float>(uint64_t{n_heads} * bucket.size());
+  const std::span<float> row = arena_.take<float>(n_heads);
+  for (size_t i = 0; i < bucket.size() && status_.ok() && !values.empty() && !row.empty(); ++i) {
+    dequantize_row(table.format, table.data + static_cast<size_t>(bucket[i] * row_bytes(table.format, n_heads)),
+                   n_heads, row.data());
+    for (size_t head = 0; head < n_heads; ++head) {
+      if (!(row[head] - row[head] == 0))
+        fail(Status::error(Code::bad_model, "tensor {} holds {} in row {}; every bias must be finite", name,
+                           static_cast<double>(row[head]), bucket[i]));
+      values[head * bucket.size() + i] = row[head];
+    }
+  }
+  return {values.data(), static_cast<uint32_t>(uint64_t{n_heads} * bucket.size())};
+}
+
 Matrix Weights::layer_matrix(uint32_t layer, std::string_view name, uint32_t rows, uint32_t columns) {
   return matrix(LayerName(layer, name), rows, columns);
 }

@@ -21,6 +21,14 @@ class Weights {
   Matrix matrix(std::string_view name, uint32_t rows, uint32_t columns);
   Vector vector(std::string_view name, uint32_t count);
 
+  // The first row of a tensor [rows, columns], as a vector.
+  Vector first_row(std::string_view name, uint32_t columns);
+  // A bias by distance for attention (core/ops/step.h), from a tensor [n_buckets, n_heads] with a row for each bucket
+  // of distances: `bucket` of the distances -max_distance .. max_distance from a query to a key.
+  Vector distance_bias(std::string_view name, uint32_t n_buckets, uint32_t n_heads, std::span<const uint16_t> bucket);
+  // A tensor that files have and the architecture does without.
+  void leave_out(std::string_view name) { index_.take(name); }
+
   // Tensors of a layer: layer_matrix(3, "attn_q.weight", ...) is "blk.3.attn_q.weight".
   Matrix layer_matrix(uint32_t layer, std::string_view name, uint32_t rows, uint32_t columns);
   Vector layer_vector(uint32_t layer, std::string_view name, uint32_t count);

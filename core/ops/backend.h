@@ -37,12 +37,30 @@ struct SessionShape {
   KvType kv_type = KvType::f16;
 };
 
+// Positions that a state may hold.
+inline uint32_t capacity_of(const StateInfo& state, const SessionShape& shape) {
+  return state.phase == Phase::encode ? shape.max_batch : shape.context;
+}
+
 // The rows of one run. Positions are consecutive: row r stands at first_position + r.
 struct Batch {
   std::span<const int32_t> tokens;   // [rows], each below n_vocab (checked by the session)
   uint32_t first_position = 0;
   std::span<const uint32_t> output_rows;   // [outputs], rising row numbers whose logits are wanted
+  // Only the steps of this phase run. `encode`: the rows are the whole of an encoder's input, from position 0 on.
+  Phase phase = Phase::decode;
+  uint32_t n_encoded = 0;   // positions that states of the phase `encode` hold; in that phase, its own rows
 };
+
+// Rows that a Value has in a batch, and at most.
+inline uint32_t rows_of(Value value, const Batch& batch) {
+  if (value.rows == Dimension::one) return 1;
+  return static_cast<uint32_t>(value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size());
+}
+inline uint32_t most_rows_of(Value value, const SessionShape& shape) {
+  if (value.rows == Dimension::one) return 1;
+  return value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
+}
 
 // Where the Values of a session live: f32, [rows, columns] without gaps, at multiples of 64 bytes. A Value that no
 // host backend touches has no place here (null).
@@ -95,14 +113,17 @@ class Program {
 // A part of a plan made ready for one session. One thread at a time.
 class Executor {
  public:
-  // Runs all steps of the part over the batch. The states it owns take the batch's rows at its positions. Values made
-  // by other parts are there already. Cancelled, or failed: the caller will `discard`. A NaN that `append` was given
-  // fails the run at its end (first_nan.h).
+  // Runs the steps of the batch's phase. The states it owns take the batch's rows at its positions. Values made by
+  // other parts are there already. Cancelled, or failed: the caller will `discard`. A NaN that `append` was given
+  // fails the run at its end (first_nan.h). A part has steps of both phases only where a state is used in both; it is
+  // not asked to run a phase that it has no steps of.
   virtual Status run(const Batch& batch, CancelFlag cancel) = 0;
 
-  // Around a batch: after a `begin` that succeeded either `commit`, or `discard`, which brings the states back to what
-  // they were. A part without states may begin anywhere; one with states at most where its sequence ends, and beginning
-  // before that forgets what lies behind.
+  // Around a batch of the phase `decode`: after a `begin` that succeeded either `commit`, or `discard`, which brings
+  // the states back to what they were. A part without states may begin anywhere; one with states at most where its
+  // sequence ends, and beginning before that forgets what lies behind. States of the phase `encode` are not touched by
+  // these, nor by `truncate`: a batch of that phase is run alone, and writes them anew. After one that did not get to
+  // its end, nobody reads them before the next.
   virtual Status begin(uint32_t first_position, uint32_t rows) = 0;
   virtual void commit() = 0;
   virtual void discard() = 0;
@@ -111,11 +132,11 @@ class Executor {
   // succeeds.
   virtual Status truncate(uint32_t positions) = 0;
 
-  // One position of one state in the form every backend shares: keys [n_kv_heads, key_dim], then values
-  // [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns. Rows are imported after
-  // `truncate(0)`, rising and without gaps, from the first one that a later query sees: of what lies before it nothing
-  // is asked until the next `truncate(0)`. They may come from a file: what is not finite becomes what `append` makes
-  // of it.
+  // One position of one state of the phase `decode` in the form every backend shares: keys [n_kv_heads, key_dim], then
+  // values [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns. Rows are imported
+  // after `truncate(0)`, rising and without gaps, from the first one that a later query sees: of what lies before it
+  // nothing is asked until the next `truncate(0)`. They may come from a file: what is not finite becomes what `append`
+  // makes of it.
   virtual Status export_row(State state, uint32_t position, std::span<uint8_t> to) = 0;
   virtual Status import_row(State state, uint32_t position, std::span<const uint8_t> from) = 0;
 

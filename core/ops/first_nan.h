@@ -13,7 +13,7 @@ namespace mote {
 
 class FirstNan {
  public:
-  // In the order of the steps. `layer` is that of the state.
+  // In the order of the steps. `layer` is that of the step.
   void note(uint32_t position, uint32_t layer) {
     if (found_ && position >= position_) return;
     found_ = true;

@@ -17,12 +17,23 @@ bool PlanBuilder::same_shape(Op op, Value a, Value b) {
 Step PlanBuilder::start(Op op, Value x) const {
   Step step;
   step.op = op;
+  step.phase = phase_;
   step.layer = static_cast<uint16_t>(layer_ < Step::kNoLayer ? layer_ : Step::kNoLayer);
   step.inputs[0] = x;
   return step;
 }
 
+void PlanBuilder::enter_phase(Phase phase) {
+  expect(phase == Phase::decode || counts_.steps == 0 || phase_ == phase, "the plan encodes after it decodes", 0, 0, 0);
+  if (phase != phase_) first_value_ = counts_.values;
+  phase_ = phase;
+  for (Value& angles : angles_) angles = {};
+}
+
 void PlanBuilder::add_step(const Step& step) {
+  for (const Value& input : step.inputs)
+    expect(!input.exists() || input.id >= first_value_, "{} is given a Value of the other phase", op_info(step.op).name,
+           0, 0);
   if (!status_.ok()) return;
   if (storing_) {
     if (counts_.steps >= steps_.size()) {
@@ -31,7 +42,8 @@ void PlanBuilder::add_step(const Step& step) {
       return;
     }
     for (const Value& input : step.inputs)
-      if (input.exists()) values_[input.id].last_step = counts_.steps;
+      if (input.exists() && values_[input.id].last_step != UINT32_MAX)   // else a result, kept to the end
+        values_[input.id].last_step = counts_.steps;
     if (step.state.exists()) {
       StateInfo& used = states_[step.state.id];
       if (used.last_step == UINT32_MAX) used.first_step = counts_.steps;   // its first use
@@ -59,13 +71,26 @@ Value PlanBuilder::finish_step(Step& step, Dimension rows, uint32_t columns) {
   return out;
 }
 
-Value PlanBuilder::embed(const Matrix& table) {
+Value PlanBuilder::embed(const Matrix& table, const Vector& bias) {
+  expect(!bias.exists() || bias.count == table.columns, "embed adds {} values to rows of {}", bias.count, table.columns,
+         0);
+  expect(n_vocab_ == 0 || n_vocab_ == table.rows, "the plan embeds tokens of {} and of {}", n_vocab_, table.rows, 0);
+  n_vocab_ = table.rows;
   Step step = start(Op::embed, {});
   step.matrix = table;
+  step.bias = bias;
   return finish_step(step, Dimension::tokens, table.columns);
 }
 
+// Of ops that go by positions: rows that were picked have lost theirs.
+bool PlanBuilder::rows_of_batch(Op op, Value x) {
+  return expect(x.rows == Dimension::tokens,
+                "{} needs a row for each position of the batch; its input has rows that were picked", op_info(op).name,
+                0, 0);
+}
+
 Value PlanBuilder::position_embed(Value x, const Matrix& table) {
+  rows_of_batch(Op::position_embed, x);
   expect(x.columns == table.columns, "{} has rows of {} values, the hidden state has {}", table.name, table.columns,
          x.columns);
   Step step = start(Op::position_embed, x);
@@ -105,6 +130,7 @@ Value PlanBuilder::linear(Value x, const Matrix& weight, const Vector& bias) {
 
 Value PlanBuilder::rope(Value x, uint32_t head_dim, const RopeSettings& rope) {
   const uint32_t n_rotated = rope.angles.n_rotated;
+  rows_of_batch(Op::rope, x);
   if (!expect(head_dim != 0 && x.columns % head_dim == 0 && n_rotated % 2 == 0 && n_rotated <= head_dim,
               "rope turns {} dimensions of heads of {} in rows of {} values", n_rotated, head_dim, x.columns))
     return {};
@@ -124,7 +150,6 @@ Value PlanBuilder::rope(Value x, uint32_t head_dim, const RopeSettings& rope) {
 }
 
 State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window) {
-  last_state_ = {layer_, n_kv_heads, key_dim, value_dim, window};
   if (!expect(counts_.states < State::kNone, "the plan has more than {} states", State::kNone, 0, 0)) return {};
   if (storing_) {
     if (counts_.states >= states_.size()) {
@@ -132,19 +157,18 @@ State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t valu
           Status::error(Code::out_of_memory, "the plan has more than the {} states it was sized for", states_.size());
       return {};
     }
-    states_[counts_.states] = last_state_;
+    states_[counts_.states] = {layer_, n_kv_heads, key_dim, value_dim, window, phase_};
   }
-  last_state_id_ = static_cast<uint16_t>(counts_.states++);
-  return {last_state_id_};
+  return {static_cast<uint16_t>(counts_.states++), phase_, n_kv_heads, key_dim, value_dim, window};
 }
 
 State PlanBuilder::append(State state, Value keys, Value values) {
-  const StateInfo& info = last_state_;
-  expect(state.id == last_state_id_, "append is given state {}, the last one made is {}", int{state.id},
-         int{last_state_id_}, 0);
-  expect(uint64_t{info.n_kv_heads} * info.key_dim == keys.columns &&
-             uint64_t{info.n_kv_heads} * info.value_dim == values.columns,
-         "{} KV heads do not fit keys of {} and values of {} values", info.n_kv_heads, keys.columns, values.columns);
+  rows_of_batch(Op::append, keys);
+  rows_of_batch(Op::append, values);
+  expect(state.exists() && state.phase == phase_, "append is given a state of the other phase, or none", 0, 0, 0);
+  expect(uint64_t{state.n_kv_heads} * state.key_dim == keys.columns &&
+             uint64_t{state.n_kv_heads} * state.value_dim == values.columns,
+         "{} KV heads do not fit keys of {} and values of {} values", state.n_kv_heads, keys.columns, values.columns);
   Step step = start(Op::append, keys);
   step.inputs[1] = values;
   step.state = state;
@@ -152,19 +176,39 @@ State PlanBuilder::append(State state, Value keys, Value values) {
   return state;
 }
 
-Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttributes& attributes) {
-  const StateInfo& info = last_state_;
-  expect(past.id == last_state_id_, "attention is given state {}, the last one made is {}", int{past.id},
-         int{last_state_id_}, 0);
-  if (!expect(attributes.n_heads != 0 && info.n_kv_heads != 0 && attributes.n_heads % info.n_kv_heads == 0 &&
-                  uint64_t{attributes.n_heads} * info.key_dim == q.columns,
-              "{} heads on {} KV heads do not fit queries of {} values", attributes.n_heads, info.n_kv_heads,
-              q.columns))
+Value PlanBuilder::attention(Value q, State state, const AttentionAttributes& attributes, const Vector& bias) {
+  const uint32_t n_heads = attributes.n_heads;
+  rows_of_batch(Op::attention, q);
+  if (!expect(state.exists() && n_heads != 0 && state.n_kv_heads != 0 && n_heads % state.n_kv_heads == 0 &&
+                  uint64_t{n_heads} * state.key_dim == q.columns,
+              "{} heads on {} KV heads do not fit queries of {} values", n_heads, state.n_kv_heads, q.columns))
     return {};
+  if (!expect(uint64_t{n_heads} * state.value_dim <= UINT32_MAX, "{} heads of {} values are more than a row holds",
+              n_heads, state.value_dim, 0))
+    return {};
+  const uint32_t distances = bias.count / n_heads;
+  expect(!bias.exists() || (bias.count % n_heads == 0 && distances % 2 == 1),
+         "attention of {} heads is given {} biases, which are not the same odd number for each", n_heads, bias.count,
+         0);
   Step step = start(Op::attention, q);
-  step.state = past;
+  step.state = state;
+  step.vector = bias;
   step.attributes.attention = attributes;
-  return finish_step(step, q.rows, attributes.n_heads * info.value_dim);
+  step.attributes.attention.max_distance = distances / 2;
+  return finish_step(step, q.rows, n_heads * state.value_dim);
+}
+
+Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttributes& attributes, const Vector& bias) {
+  expect(past.phase == phase_, "causal attention is given a state of the other phase", 0, 0, 0);
+  return attention(q, past, attributes, bias);
+}
+
+Value PlanBuilder::full_attention(Value q, State all, const AttentionAttributes& attributes, const Vector& bias) {
+  expect(all.phase == Phase::encode && all.window == 0,
+         "attention to all is given a state with a window of {} or one of the decoder", all.window, 0, 0);
+  AttentionAttributes full = attributes;
+  full.sees = Sees::all;
+  return attention(q, all, full, bias);
 }
 
 Value PlanBuilder::activate(Value x, Activation function) {
@@ -206,12 +250,36 @@ Value PlanBuilder::take_wanted_rows(Value x) {
   return finish_step(step, Dimension::outputs, x.columns);
 }
 
+Value PlanBuilder::pool(Value x, Pooling pooling) {
+  expect(x.rows == Dimension::tokens && phase_ == Phase::encode, "pool is given rows that are no encoder's", 0, 0, 0);
+  Step step = start(Op::pool, x);
+  step.attributes.pool = {pooling};
+  return finish_step(step, Dimension::one, x.columns);
+}
+
+// Kept after the last step.
+void PlanBuilder::keep(Value result) {
+  if (storing_ && result.exists()) values_[result.id].last_step = UINT32_MAX;
+}
+
 Status PlanBuilder::logits(Value logits) {
-  expect(logits.rows == Dimension::outputs, "the plan's result has a row for every token, not for the wanted ones", 0,
-         0, 0);
+  expect(logits.rows == Dimension::outputs && phase_ == Phase::decode,
+         "the plan's result has a row for every token, not for the wanted ones", 0, 0, 0);
   if (!status_.ok()) return status_;
   logits_ = logits;
-  if (storing_) values_[logits.id].last_step = UINT32_MAX;   // kept after the last step
+  keep(logits);
+  return {};
+}
+
+Status PlanBuilder::encoded(Value hidden, Value pooled) {
+  expect(hidden.exists() && hidden.rows == Dimension::tokens && phase_ == Phase::encode &&
+             (!pooled.exists() || pooled.rows == Dimension::one),
+         "an encoder's result is a row for every token, and one for all", 0, 0, 0);
+  if (!status_.ok()) return status_;
+  hidden_ = hidden;
+  pooled_ = pooled;
+  keep(hidden);
+  keep(pooled);
   return {};
 }
 
@@ -221,7 +289,10 @@ Result<Plan> PlanBuilder::finish() const {
   plan.steps = steps_.first(counts_.steps);
   plan.values = values_.first(counts_.values);
   plan.states = states_.first(counts_.states);
+  plan.n_vocab = n_vocab_;
   plan.logits = logits_;
+  plan.hidden = hidden_;
+  plan.pooled = pooled_;
   return plan;
 }
 

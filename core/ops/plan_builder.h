@@ -28,11 +28,14 @@ class PlanBuilder {
   PlanBuilder(std::span<Step> steps, std::span<ValueInfo> values, std::span<StateInfo> states)
       : steps_(steps), values_(values), states_(states), storing_(true) {}
 
+  // Steps, states and Values added from here on belong to this phase; `encode` before `decode`, which is where a
+  // builder begins. No Value goes from one to the other, only states do.
+  void enter_phase(Phase phase);
   // Steps added from here on belong to this layer (for messages and profiles).
   void enter_layer(uint32_t layer) { layer_ = layer; }
   void leave_layers() { layer_ = Step::kNoLayer; }
 
-  Value embed(const Matrix& table);   // [tokens, table.columns]
+  Value embed(const Matrix& table, const Vector& bias = {});   // [tokens, table.columns]
   Value position_embed(Value x, const Matrix& table);
   Value rms_norm(Value x, const Vector& weight, float epsilon);   // of each group of weight.count values
   Value layer_norm(Value x, const Vector& weight, const Vector& bias, float epsilon);
@@ -40,15 +43,20 @@ class PlanBuilder {
   Value rope(Value x, uint32_t head_dim, const RopeSettings& rope);
   State kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window = 0);
   State append(State state, Value keys, Value values);
-  Value causal_attention(Value q, State past, const AttentionAttributes& attributes);
+  // `bias` by distance: [n_heads, 2 * the greatest distance + 1].
+  Value causal_attention(Value q, State past, const AttentionAttributes& attributes, const Vector& bias = {});
+  // Sees all of an encoder's input: within the encoder, and across from the decoder.
+  Value full_attention(Value q, State all, const AttentionAttributes& attributes, const Vector& bias = {});
   Value activate(Value x, Activation function);
   Value gate(Value gate, Value up, Activation function);
   Value add(Value a, Value b);
   Value scale(Value x, float factor);
   Value softcap(Value x, float cap);
-  Value take_wanted_rows(Value x);   // [outputs, columns of x]
-  // Names the plan's result, [outputs, n_vocab].
+  Value take_wanted_rows(Value x);        // [outputs, columns of x]
+  Value pool(Value x, Pooling pooling);   // [1, columns of x]
+  // Name the plan's results: [outputs, n_vocab]; [tokens, d_model] and, where it `exists`, [1, d_model] of an encoder.
   Status logits(Value logits);
+  Status encoded(Value hidden, Value pooled = {});
 
   const Counts& counts() const { return counts_; }
   // The plan, or the first contradiction. Only with storage.
@@ -57,9 +65,12 @@ class PlanBuilder {
 
  private:
   Step start(Op op, Value x) const;
+  Value attention(Value q, State state, const AttentionAttributes& attributes, const Vector& bias);
+  void keep(Value result);
   Value finish_step(Step& step, Dimension rows, uint32_t columns);
   void add_step(const Step& step);
   bool same_shape(Op op, Value a, Value b);
+  bool rows_of_batch(Op op, Value x);
   bool expect(bool holds, std::string_view pattern, const FormatArgument& a, const FormatArgument& b,
               const FormatArgument& c);
 
@@ -69,10 +80,11 @@ class PlanBuilder {
   bool storing_ = false;
   Counts counts_;
   uint32_t layer_ = Step::kNoLayer;
-  StateInfo last_state_{};   // of the last kv_state: what append and attention are checked against
-  uint16_t last_state_id_ = State::kNone;
+  Phase phase_ = Phase::decode;
+  uint32_t first_value_ = 0;                 // of the phase
   Value angles_[RopeSettings::kMaxNumber];   // made by the first rope of each setting, shared by the ones after it
-  Value logits_;
+  Value logits_, hidden_, pooled_;
+  uint32_t n_vocab_ = 0;
   Status status_;
 };
 

@@ -32,7 +32,12 @@ const OpInfo& op_info(Op op);
 enum class Dimension : uint8_t {
   tokens,    // the rows of the batch, at most SessionShape::max_batch
   outputs,   // the rows whose logits are wanted, at most SessionShape::max_outputs
+  one,       // what is made of a whole input
 };
+
+// Which batches run a step: those of an encoder's input, or those of tokens that follow each other. A plan has steps of
+// the first, of the second or of both; those of `encode` come first.
+enum class Phase : uint8_t { decode, encode };
 
 // An f32 tensor [rows, columns] made by one step and read by later ones. A handle: copy it freely.
 struct Value {
@@ -43,10 +48,12 @@ struct Value {
   bool exists() const { return id != kNone; }
 };
 
-// What a sequence carries from batch to batch, for example keys and values of a layer.
+// What a sequence carries from batch to batch, for example keys and values of a layer. A handle, as a Value is.
 struct State {
   static constexpr uint16_t kNone = 0xffff;
   uint16_t id = kNone;   // index into Plan::states
+  Phase phase = Phase::decode;
+  uint32_t n_kv_heads = 0, key_dim = 0, value_dim = 0, window = 0;
   bool exists() const { return id != kNone; }
 };
 
@@ -108,13 +115,26 @@ struct RopeAttributes {
 // append: inputs keys [tokens, n_kv_heads * key_dim] and values [tokens, n_kv_heads * value_dim] enter the state at
 // the batch's positions, rounded to the session's KV type; what is not finite in that type is brought into its
 // range. No output. A NaN among them: the run fails with not_finite (core/ops/first_nan.h); what is stored is 0.
-// attention: input q [tokens, n_heads * key_dim]; query at position p sees keys max(0, p - window + 1) .. p (window 0:
-// from 0); head h reads KV head h / (n_heads / n_kv_heads); weights = softmax(softcap(scale * q k)); output
+// attention: input q [tokens, n_heads * key_dim]; the query at position p sees
+//   causal   keys max(0, p - window + 1) .. p (window 0: from 0)
+//   all      whatever the state holds, 0 .. Batch::n_encoded - 1; of a state of the phase `encode` without a window
+// head h reads KV head h / (n_heads / n_kv_heads); weights = softmax(softcap(scale * q k) + bias); output
 // [tokens, n_heads * value_dim].                                        https://arxiv.org/abs/2305.13245
+// The bias is of the distance from a query to a key: vector [n_heads, 2 * max_distance + 1], finite; the key at
+// position k adds vector[h, clamp(k - p, -max_distance, max_distance) + max_distance]. No vector: none.
+enum class Sees : uint8_t { causal, all };
 struct AttentionAttributes {
   uint32_t n_heads;
   float scale;
   float softcap;   // 0: none; otherwise softcap * tanh(s / softcap) before the softmax
+  Sees sees = Sees::causal;
+  uint32_t max_distance = 0;
+};
+
+// pool: input x [tokens, columns], the rows of a whole encoder input; y [1, columns] = their mean, the first, the last.
+enum class Pooling : uint8_t { none, mean, cls, last };   // in the order of GGUF; no step has `none`
+struct PoolAttributes {
+  Pooling pooling;
 };
 
 // activate: y = f(x).   gate: inputs g and u of one shape; y = f(g) * u  https://arxiv.org/abs/2002.05202
@@ -128,7 +148,7 @@ struct ScaleAttributes {
 };
 
 // The other ops:
-// embed           y[row] = row `token[row]` of matrix [n_vocab, d_model]
+// embed           y[row] = row `token[row]` of matrix [n_vocab, d_model], + bias; bias optional, [d_model]
 // position_embed  y[row] = x[row] + row `position[row]` of matrix [n_positions, d_model]
 // linear          y = x matrix^T + bias; matrix [out, in], x [rows, in], y [rows, out]; bias optional, [out]
 // add             y = x0 + x1, same shape
@@ -137,13 +157,14 @@ struct Step {
   static constexpr uint32_t kMaxInputs = 2;
 
   Op op;
+  Phase phase = Phase::decode;
   static constexpr uint16_t kNoLayer = 0xffff;   // outside the layers
   uint16_t layer = kNoLayer;                     // for messages and profiles
   Value inputs[kMaxInputs];
   Value output;
   State state;
   Matrix matrix;
-  Vector vector;   // norm weights
+  Vector vector;   // norm weights; attention: bias by distance
   Vector bias;
   union Attributes {
     NormAttributes norm;
@@ -152,6 +173,7 @@ struct Step {
     AttentionAttributes attention;
     ActivateAttributes activate;   // activate, gate
     ScaleAttributes scale;         // scale, softcap
+    PoolAttributes pool;
   } attributes{};
 };
 

@@ -56,14 +56,16 @@ void Execution::close() {
 
 Status Execution::run(const Batch& batch, const std::atomic<uint32_t>& cancel, Backend** failed) {
   const auto rows = static_cast<uint32_t>(batch.tokens.size());
+  const bool is_decode = batch.phase == Phase::decode;   // only then states are begun, kept and given up
   Status status;
   size_t begun = 0;
-  while (begun < executors_.size() && status.ok()) {
+  while (is_decode && begun < executors_.size() && status.ok()) {
     *failed = parts_[begun].backend;
     status = executors_[begun]->begin(batch.first_position, rows);
     if (status.ok()) ++begun;
   }
   for (size_t i = 0; i < executors_.size() && status.ok(); ++i) {
+    if (!parts_[i].part.runs_in(batch.phase)) continue;
     *failed = parts_[i].backend;
     // Also before the first part: a flag set between two calls counts for the next.
     if (cancel.load(std::memory_order_relaxed) != 0)
@@ -71,12 +73,8 @@ Status Execution::run(const Batch& batch, const std::atomic<uint32_t>& cancel, B
     else
       status = executors_[i]->run(batch, CancelFlag(&cancel));
   }
-  if (status.ok()) {
-    for (Executor* executor : executors_) executor->commit();
-    *failed = nullptr;
-  } else {
-    for (size_t i = 0; i < begun; ++i) executors_[i]->discard();
-  }
+  for (size_t i = 0; i < begun; ++i) status.ok() ? executors_[i]->commit() : executors_[i]->discard();
+  if (status.ok()) *failed = nullptr;
   return status;
 }
 

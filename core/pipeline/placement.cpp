@@ -82,7 +82,9 @@ bool PartWalk::next(PlacedPart* part) {
   while (at_ < plan_->steps.size()) {
     const size_t end = end_of_group(*plan_, at_);
     Backend* const backend = choose(*plan_, at_, end, backends_, excluded_);
-    if (part->part.count != 0 && backend != part->backend) return true;
+    const bool joins =
+        part->part.count == 0 || (backend == part->backend && plan_->steps[at_].phase == plan_->steps[at_ - 1].phase);
+    if (!joins) return true;
     if (backend == nullptr) {
       status_ = nobody_runs(*plan_, at_, end, backends_, excluded_);
       return false;

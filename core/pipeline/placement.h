@@ -1,6 +1,7 @@
 // Which backend runs which steps. Each step goes to the first backend in the user's order that supports it; all steps
 // from the first that uses a state to the last go together, to one that supports them all. Neighbouring steps of one
-// backend form a part. Decided when the model opens, and once more, without it, when a backend has failed.
+// backend and one phase form a part, of both phases only where a state is used in both. Decided when the model opens,
+// and once more, without it, when a backend has failed.
 #pragma once
 #include <span>
 

@@ -4,11 +4,15 @@ namespace mote {
 namespace {
 
 // Learned positions end where their matrix does.
-Status check_positions(const Plan& plan, uint32_t context) {
-  for (const Step& step : plan.steps)
-    if (step.op == Op::position_embed && context > step.matrix.rows)
-      return Status::error(Code::invalid_argument, "context is {}; {} has {} positions", context, step.matrix.name,
-                           step.matrix.rows);
+Status check_positions(const Plan& plan, const SessionShape& shape) {
+  for (const Step& step : plan.steps) {
+    if (step.op != Op::position_embed) continue;
+    const bool encodes = step.phase == Phase::encode;
+    const uint32_t positions = encodes ? shape.max_batch : shape.context;
+    if (positions > step.matrix.rows)
+      return Status::error(Code::invalid_argument, "{} is {}; {} has {} positions", encodes ? "max_batch" : "context",
+                           positions, step.matrix.name, step.matrix.rows);
+  }
   return {};
 }
 
@@ -16,13 +20,14 @@ Status check_positions(const Plan& plan, uint32_t context) {
 
 Result<Sequence*> Sequence::create(CompiledPlans& plans, const CompiledPlan& now, const SequenceOptions& options,
                                    Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes) {
-  MOTE_RETURN_IF_ERROR(check_positions(plans.plan(), options.shape.context));
+  MOTE_RETURN_IF_ERROR(check_positions(plans.plan(), options.shape));
   uint64_t before = arena.used_bytes();
   Sequence* sequence = arena.create<Sequence>();
   bytes->plan_bytes += arena.used_bytes() - before;
   before = arena.used_bytes();
   const std::span<int32_t> history = arena.take<int32_t>(uint64_t{options.shape.context} + 1);
   const std::span<uint32_t> output_rows = arena.take<uint32_t>(options.shape.max_outputs);
+  const std::span<int32_t> input = arena.take<int32_t>(plans.plan().encodes() ? options.shape.max_batch : 0);
   const uint64_t executions_from = arena.used_bytes();
   bytes->history_bytes += executions_from - before;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
@@ -42,6 +47,7 @@ Result<Sequence*> Sequence::create(CompiledPlans& plans, const CompiledPlan& now
   sequence->options_ = options;
   sequence->history_ = history;
   sequence->output_rows_ = output_rows;
+  sequence->input_ = input;
   sequence->execution_ = execution;
   sequence->fallback_ = Fallback(plans, now, options.falls_back);
   sequence->fallback_.set_reserve(Reserve(arena.rest(status.ok() ? arena.used_bytes() : executions_from)));
@@ -59,6 +65,14 @@ Status Sequence::check_tokens(std::span<const int32_t> tokens) const {
     if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= n_vocab())
       return Status::error(Code::invalid_argument, "token {} at index {} is outside the vocabulary of {}", tokens[i], i,
                            n_vocab());
+  return {};
+}
+
+Status Sequence::check_decodes() const {
+  if (!plan_->decodes())
+    return Status::error(Code::unsupported, "this model only encodes: mote_encode takes its tokens");
+  if (plan_->encodes() && n_input_ == 0)
+    return Status::error(Code::wrong_state, "this model reads an input first: mote_encode takes it");
   return {};
 }
 
@@ -102,28 +116,38 @@ void Sequence::truncate_to(uint32_t n_run) {
   has_logits_ = false;
 }
 
+Status Sequence::encode_once(Backend** failed) {
+  has_logits_ = false;   // as below
+  const Status status = execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_}, cancel_, failed);
+  is_encoded_ = status.ok();
+  if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
+  return status;
+}
+
 Status Sequence::run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed) {
   has_logits_ = false;   // what runs uses their memory, also when it does not get to its end
-  const Status status = execution_.run({history_.subspan(n_run_, rows), n_run_, output_rows}, cancel_, failed);
+  const Status status =
+      execution_.run({history_.subspan(n_run_, rows), n_run_, output_rows, Phase::decode, n_input_}, cancel_, failed);
   if (status.ok()) n_run_ += rows;
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
   return status;
 }
 
-// Runs the next `rows` tokens of the history. Where a backend fails, the next ones run what lies before them again, and
-// then the batch: to the caller it is as if they had done it from the beginning. When that does not get to its end,
-// less than before has been run; what is missing is pending.
+// Encodes the input, if that is pending, and runs the next `rows` tokens of the history. Where a backend fails, the
+// next ones run what lies before them again, and then the batch: to the caller it is as if they had done it from the
+// beginning. When that does not get to its end, less than before has been run; what is missing is pending.
 Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows) {
   const uint32_t first = n_run_;
   for (;;) {
     Backend* failed = nullptr;
     Status status;
+    if (n_input_ != 0 && !is_encoded_) status = encode_once(&failed);
     while (n_run_ < first && status.ok()) {
       const uint32_t left = first - n_run_;
       status = run_once(left < options_.shape.max_batch ? left : options_.shape.max_batch, {}, &failed);
     }
-    if (status.ok()) status = run_once(rows, output_rows, &failed);
-    if (status.ok() || !fall_back(status, failed, Fallback::Moment::running, first)) return status;
+    if (status.ok() && rows != 0) status = run_once(rows, output_rows, &failed);
+    if (status.ok() || !fall_back(status, failed, Fallback::Moment::running, n_input_ + first)) return status;
   }
 }
 
@@ -132,7 +156,7 @@ bool Sequence::fall_back(const Status& why, const Backend* failed, Fallback::Mom
   if (!may_fall_back(why, failed)) return false;
   if (!fallback_.go_on(why, *failed, moment, options_.shape, n_again, &execution_)) return false;
   n_run_ = no_return_below_ = 0;
-  has_logits_ = false;
+  has_logits_ = is_encoded_ = false;
   return true;
 }
 
@@ -146,12 +170,25 @@ Status Sequence::run_until(uint32_t end, uint32_t* finished) {
   return {};
 }
 
+Status Sequence::check_encode(std::span<const int32_t> tokens) const {
+  if (!plan_->encodes())
+    return Status::error(Code::unsupported, "this model has no encoder: mote_feed takes its tokens");
+  if (tokens.empty()) return Status::error(Code::invalid_argument, "an encoder's input needs at least one token");
+  if (tokens.size() > input_.size())
+    return Status::error(Code::context_full,
+                         "an input of {} tokens is more than the session's max_batch of {}, and is encoded at once",
+                         tokens.size(), input_.size());
+  return check_tokens(tokens);
+}
+
 Status Sequence::check_feed(std::span<const int32_t> tokens) const {
+  MOTE_RETURN_IF_ERROR(check_decodes());
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
   return tokens.empty() ? Status() : check_room(tokens.size());
 }
 
 Status Sequence::check_prompt(std::span<const int32_t> tokens) const {
+  MOTE_RETURN_IF_ERROR(check_decodes());
   if (tokens.empty()) return Status::error(Code::invalid_argument, "a prompt needs at least one token");
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
   if (tokens.size() > options_.shape.context)
@@ -171,8 +208,21 @@ void Sequence::make_last_pending() {
   if (n_history_ != 0 && n_run_ == n_history_ && !has_logits_) truncate_to(n_history_ - 1);
 }
 
+// A new sequence begins. One whose input was not encoded to its end has none.
+Status Sequence::encode(std::span<const int32_t> tokens) {
+  MOTE_RETURN_IF_ERROR(check_encode(tokens));
+  static_cast<void>(rewind(0).ok());
+  for (size_t i = 0; i < tokens.size(); ++i) input_[i] = tokens[i];
+  n_input_ = static_cast<uint32_t>(tokens.size());
+  is_encoded_ = false;
+  const Status status = run_batch(0, {});
+  if (!status.ok()) n_input_ = 0;
+  return status;
+}
+
 Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
   *done = 0;
+  MOTE_RETURN_IF_ERROR(check_decodes());
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
   if (tokens.empty()) return {};
   MOTE_RETURN_IF_ERROR(make_room(tokens.size()));
@@ -189,6 +239,7 @@ Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
 
 Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sink, size_t* done) {
   *done = 0;
+  MOTE_RETURN_IF_ERROR(check_decodes());
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
   if (tokens.empty()) return {};
   MOTE_RETURN_IF_ERROR(make_room(tokens.size()));
@@ -219,6 +270,7 @@ Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sin
 }
 
 Status Sequence::step() {
+  MOTE_RETURN_IF_ERROR(check_decodes());
   if (!has_pending()) {
     if (has_logits_) return {};
     return Status::error(Code::wrong_state, "no token is pending; feed one first");
@@ -264,6 +316,16 @@ Status Sequence::append(int32_t token) {
 std::span<const float> Sequence::logits() const {
   if (!has_logits_) return {};
   return {execution_.values().data(plan_->logits), n_vocab()};
+}
+
+std::span<const float> Sequence::hidden() const {
+  if (!is_encoded_) return {};
+  return {execution_.values().data(plan_->hidden), size_t{n_input_} * d_hidden()};
+}
+
+std::span<const float> Sequence::pooled() const {
+  if (!is_encoded_ || !plan_->pooled.exists()) return {};
+  return {execution_.values().data(plan_->pooled), d_hidden()};
 }
 
 }   // namespace mote

@@ -1,6 +1,6 @@
-// One sequence of tokens moving through a plan: the history, the states behind it, and the batches that bring them
-// along. Positions 0 .. n_run_ - 1 have been run; what stands behind them is pending: one token after a feed, all that
-// were kept after a slide.
+// One sequence of tokens moving through a plan: an encoder's input, where the plan encodes; the history, the states
+// behind both, and the batches that bring them along. Positions 0 .. n_run_ - 1 have been run; what stands behind them
+// is pending: one token after a feed, all that were kept after a slide. The input is encoded whole, before them.
 #pragma once
 #include <atomic>
 #include <span>
@@ -40,13 +40,16 @@ class Sequence {
                                   Arena& arena, std::span<uint64_t> offset_scratch, SequenceBytes* bytes);
   void close();
 
-  // mote_feed, mote_evaluate, mote_prompt, mote_step, mote_rewind of mote.h. Tokens must be below n_vocab (checked).
+  // mote_encode, mote_feed, mote_evaluate, mote_prompt, mote_step, mote_rewind of mote.h. Tokens must be below n_vocab
+  // (checked).
+  Status encode(std::span<const int32_t> tokens);
   Status feed(std::span<const int32_t> tokens, size_t* done);
   Status evaluate(std::span<const int32_t> tokens, const LogitsSink& sink, size_t* done);
   Status prompt(std::span<const int32_t> tokens, size_t* reused, size_t* done);
   Status step();
   Status rewind(size_t n_tokens);
   // Whether the call of that name would be accepted; changes nothing. What these pass can still fail while it runs.
+  Status check_encode(std::span<const int32_t> tokens) const;
   Status check_feed(std::span<const int32_t> tokens) const;   // evaluate too
   Status check_prompt(std::span<const int32_t> tokens) const;
   Status check_rewind(size_t n_tokens) const;
@@ -57,9 +60,13 @@ class Sequence {
 
   // [n_vocab] after the last token run, or empty.
   std::span<const float> logits() const;
+  // [tokens, d_model] and [d_model] of the input, or empty.
+  std::span<const float> hidden() const;
+  std::span<const float> pooled() const;
+  uint32_t d_hidden() const { return plan_->hidden.columns; }
   std::span<const int32_t> history() const { return history_.first(n_history_); }
   bool has_pending() const { return n_run_ < n_history_; }
-  uint32_t n_vocab() const { return plan_->logits.columns; }
+  uint32_t n_vocab() const { return plan_->decodes() ? plan_->logits.columns : plan_->n_vocab; }
   // Tokens since the sequence began, dropped ones included: the index that keys the sampler.
   uint64_t stream_index() const { return n_dropped_ + n_history_; }
 
@@ -85,19 +92,23 @@ class Sequence {
 
  private:
   Status check_tokens(std::span<const int32_t> tokens) const;
+  Status check_decodes() const;
   Status check_room(size_t count) const;
   Status make_room(size_t count);
   void make_last_pending();
   Status run_until(uint32_t end, uint32_t* finished = nullptr);
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
   Status run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed);
+  Status encode_once(Backend** failed);
   bool fall_back(const Status& why, const Backend* failed, Fallback::Moment moment, uint32_t n_again);
   void truncate_to(uint32_t n_run);
 
-  uint64_t bytes_of(uint32_t n_history, uint32_t n_run, bool has_logits) const;
+  uint64_t bytes_of(const struct SequenceHeader& header) const;
+  struct SequenceHeader make_header() const;
   Status check_numbers(const struct SequenceHeader& header) const;
   template <class Byte, class Visit>
   Result<Byte*> visit_rows(uint32_t n_run, Byte* at, Visit visit) const;
+  Status check_restored_tokens(const uint8_t* from, uint32_t count, const char* kind) const;
   void run_restored(uint32_t n_run, bool with_logits);
   void forget_states();
 
@@ -107,6 +118,9 @@ class Sequence {
   Fallback fallback_;
   std::span<int32_t> history_;        // [context + 1]
   std::span<uint32_t> output_rows_;   // [max_outputs], 0, 1, 2 ...
+  std::span<int32_t> input_;          // [max_batch], of a plan that encodes
+  uint32_t n_input_ = 0;
+  bool is_encoded_ = false;   // the states and the results hold the input; otherwise it is pending too
   uint32_t n_history_ = 0, n_run_ = 0;
   bool has_logits_ = false;   // of token n_run_ - 1, in the first row of the plan's result
   uint64_t n_dropped_ = 0;

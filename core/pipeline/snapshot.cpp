@@ -11,7 +11,8 @@ namespace mote {
 namespace {
 
 void write_state(const StateInfo& state, uint8_t* to) {
-  const uint32_t fields[] = {state.layer, state.n_kv_heads, state.key_dim, state.value_dim, state.window};
+  const uint32_t fields[] = {state.layer,     state.n_kv_heads, state.key_dim,
+                             state.value_dim, state.window,     static_cast<uint32_t>(state.phase)};
   static_assert(sizeof fields == SequenceHeader::kStateBytes);
   std::memcpy(to, fields, sizeof fields);
 }
@@ -73,6 +74,7 @@ void SequenceHeader::write(uint8_t* to) const {
   const uint32_t numbers[] = {kv_type, n_vocab, n_states, n_history, n_run, has_logits};
   std::memcpy(to + 80, numbers, sizeof numbers);
   store_le(to + 104, n_dropped);
+  store_le(to + 112, uint64_t{n_input});
 }
 
 SequenceHeader SequenceHeader::read(const uint8_t* from) {
@@ -83,6 +85,7 @@ SequenceHeader SequenceHeader::read(const uint8_t* from) {
                                &header.n_history, &header.n_run,   &header.has_logits};
   for (size_t i = 0; i < std::size(numbers); ++i) *numbers[i] = load_le<uint32_t>(from + 80 + 4 * i);
   header.n_dropped = load_le<uint64_t>(from + 104);
+  header.n_input = load_le<uint32_t>(from + 112);
   return header;
 }
 
@@ -90,15 +93,30 @@ SequenceHeader SequenceHeader::read(const uint8_t* from) {
 
 // Bytes of a snapshot whose numbers were checked, or are the sequence's own: none of the sums can wrap, because the
 // states of the session hold as many rows and more.
-uint64_t Sequence::bytes_of(uint32_t n_history, uint32_t n_run, bool has_logits) const {
+uint64_t Sequence::bytes_of(const SequenceHeader& header) const {
   uint64_t bytes = SequenceHeader::kBytes + plan_->states.size() * SequenceHeader::kStateBytes +
-                   uint64_t{n_history} * sizeof(int32_t) + (has_logits ? uint64_t{n_vocab()} * sizeof(float) : 0);
+                   (uint64_t{header.n_input} + header.n_history) * sizeof(int32_t) +
+                   (header.has_logits != 0 ? uint64_t{n_vocab()} * sizeof(float) : 0);
   for (const StateInfo& state : plan_->states)
-    bytes += (n_run - first_kept_row(state, n_run)) * row_bytes(state, options_.shape.kv_type);
+    bytes += (header.n_run - first_kept_row(state, header.n_run)) * row_bytes(state, options_.shape.kv_type);
   return bytes;
 }
 
-uint64_t Sequence::snapshot_bytes() const { return bytes_of(n_history_, n_run_, has_logits_); }
+SequenceHeader Sequence::make_header() const {
+  SequenceHeader header;
+  header.arithmetic = placed_arithmetic(parts());
+  header.kv_type = static_cast<uint32_t>(options_.shape.kv_type);
+  header.n_vocab = n_vocab();
+  header.n_states = static_cast<uint32_t>(plan_->states.size());
+  header.n_input = n_input_;
+  header.n_history = n_history_;
+  header.n_run = n_run_;
+  header.has_logits = has_logits_ ? 1 : 0;
+  header.n_dropped = n_dropped_;
+  return header;
+}
+
+uint64_t Sequence::snapshot_bytes() const { return bytes_of(make_header()); }
 
 // visit(part, state, position, row): every row of a snapshot, whose rows begin at `at`; returns what follows them.
 template <class Byte, class Visit>
@@ -119,20 +137,12 @@ Result<Byte*> Sequence::visit_rows(uint32_t n_run, Byte* at, Visit visit) const 
 }
 
 Status Sequence::write_snapshot(std::span<uint8_t> to) const {
-  SequenceHeader header;
-  header.arithmetic = placed_arithmetic(parts());
-  header.kv_type = static_cast<uint32_t>(options_.shape.kv_type);
-  header.n_vocab = n_vocab();
-  header.n_states = static_cast<uint32_t>(plan_->states.size());
-  header.n_history = n_history_;
-  header.n_run = n_run_;
-  header.has_logits = has_logits_ ? 1 : 0;
-  header.n_dropped = n_dropped_;
   uint8_t* at = to.data();
-  header.write(at);
+  make_header().write(at);
   at += SequenceHeader::kBytes;
   for (const StateInfo& state : plan_->states) write_state(state, at), at += SequenceHeader::kStateBytes;
-  for (const int32_t token : history()) store_le(at, token), at += sizeof token;
+  for (const std::span<const int32_t> tokens : {std::span<const int32_t>(input_.first(n_input_)), history()})
+    for (const int32_t token : tokens) store_le(at, token), at += sizeof token;
   MOTE_ASSIGN_OR_RETURN(uint8_t* rows_end,
                         visit_rows(n_run_, at, [this](size_t part, State state, uint32_t position, auto row) {
                           return execution_.executors()[part]->export_row(state, position, row);
@@ -169,6 +179,26 @@ Status Sequence::check_numbers(const SequenceHeader& header) const {
     return Status::error(Code::invalid_argument,
                          "the snapshot contradicts itself: {} tokens, {} run, logits {}, {} dropped", header.n_history,
                          header.n_run, header.has_logits, header.n_dropped);
+  if (header.n_input > input_.size())
+    return Status::error(Code::context_full,
+                         "the snapshot's input of {} tokens is more than the {} that this session encodes at once",
+                         header.n_input, input_.size());
+  const bool may_decode = plan_->decodes() && (!plan_->encodes() || header.n_input != 0);
+  if (header.n_history != 0 && !may_decode)
+    return Status::error(Code::invalid_argument,
+                         "the snapshot contradicts itself: {} tokens behind an input of {}, which this model does not "
+                         "run",
+                         header.n_history, header.n_input);
+  return {};
+}
+
+Status Sequence::check_restored_tokens(const uint8_t* from, uint32_t count, const char* kind) const {
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto token = load_le<int32_t>(from + 4 * size_t{i});
+    if (token < 0 || static_cast<uint32_t>(token) >= n_vocab())
+      return Status::error(Code::invalid_argument, "the snapshot's {} {} at index {} is outside the vocabulary of {}",
+                           kind, token, i, n_vocab());
+  }
   return {};
 }
 
@@ -177,7 +207,9 @@ Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
     return Status::error(Code::invalid_argument, "the snapshot ends within its header");
   const SequenceHeader header = SequenceHeader::read(from.data());
   MOTE_RETURN_IF_ERROR(check_numbers(header));
-  const uint64_t bytes = bytes_of(header.n_history, header.n_run, header.has_logits != 0);
+  if (load_le<uint32_t>(from.data() + 116) != 0)
+    return Status::error(Code::invalid_argument, "a field of the snapshot that must be 0 is not");
+  const uint64_t bytes = bytes_of(header);
   if (from.size() != bytes)
     return Status::error(Code::invalid_argument, "the snapshot's {} tokens and their states take {} bytes, it has {}",
                          header.n_history, bytes, from.size());
@@ -189,19 +221,15 @@ Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
       return Status::error(Code::invalid_argument, "the snapshot's state of layer {} has another shape", state.layer);
     at += sizeof expected;
   }
-  for (uint32_t i = 0; i < header.n_history; ++i, at += sizeof(int32_t)) {
-    const int32_t token = load_le<int32_t>(at);
-    if (token < 0 || static_cast<uint32_t>(token) >= n_vocab())
-      return Status::error(Code::invalid_argument,
-                           "the snapshot's token {} at index {} is outside the vocabulary of {}", token, i, n_vocab());
-  }
-  return {};
+  MOTE_RETURN_IF_ERROR(check_restored_tokens(at, header.n_input, "input token"));
+  return check_restored_tokens(at + sizeof(int32_t) * size_t{header.n_input}, header.n_history, "token");
 }
 
-// What a snapshot had run, whose rows were lost with a backend. What does not get to its end is pending: the next call
-// runs it, or is the one that is cancelled.
+// What a snapshot had run and does not hold: an encoder's input, and all of it where a backend failed. What does not
+// get to its end is pending: the next call runs it, or is the one that is cancelled.
 void Sequence::run_restored(uint32_t n_run, bool with_logits) {
-  Status status = run_until(with_logits ? n_run - 1 : n_run);
+  Status status = run_batch(0, {});
+  if (status.ok()) status = run_until(with_logits ? n_run - 1 : n_run);
   if (status.ok() && with_logits) {
     status = run_batch(1, output_rows_.first(1));
     has_logits_ = status.ok();
@@ -213,7 +241,8 @@ Status Sequence::restore(std::span<const uint8_t> from) {
   const SequenceHeader header = SequenceHeader::read(from.data());
   const uint8_t* const tokens =
       from.data() + SequenceHeader::kBytes + plan_->states.size() * SequenceHeader::kStateBytes;
-  const uint8_t* const rows = tokens + size_t{header.n_history} * sizeof(int32_t);
+  const size_t n_tokens = size_t{header.n_input} + header.n_history;
+  const uint8_t* const rows = tokens + n_tokens * sizeof(int32_t);
   forget_states();
   const Backend* failed = nullptr;
   const auto import_row = [this, &failed](size_t part, State state, uint32_t position, auto row) {
@@ -227,7 +256,10 @@ Status Sequence::restore(std::span<const uint8_t> from) {
     forget_states();
     return rows_end.status();
   }
-  for (uint32_t i = 0; i < header.n_history; ++i) history_[i] = load_le<int32_t>(tokens + 4 * size_t{i});
+  for (size_t i = 0; i < n_tokens; ++i)
+    (i < header.n_input ? input_[i] : history_[i - header.n_input]) = load_le<int32_t>(tokens + 4 * i);
+  n_input_ = header.n_input;
+  is_encoded_ = false;
   n_history_ = header.n_history;
   n_dropped_ = header.n_dropped;
   if (!rows_end.ok()) {
@@ -235,11 +267,18 @@ Status Sequence::restore(std::span<const uint8_t> from) {
     return {};
   }
   n_run_ = header.n_run;
-  has_logits_ = header.has_logits != 0;
-  float* const logits = execution_.values().data(plan_->logits);
-  if (has_logits_) std::memcpy(logits, rows_end.value(), size_t{n_vocab()} * sizeof(float));
   for (const StateInfo& state : plan_->states)
-    if (first_kept_row(state, n_run_) != 0) no_return_below_ = n_run_;
+    if (state.phase == Phase::decode && first_kept_row(state, n_run_) != 0) no_return_below_ = n_run_;
+  const uint32_t n_fallbacks = fallback_.count();
+  if (n_input_ != 0) run_restored(header.n_run, false);
+  if (n_fallbacks != fallback_.count() ||
+      (n_input_ != 0 && !is_encoded_)) {   // the logits are not those of who goes on
+    make_last_pending();
+    return {};
+  }
+  has_logits_ = header.has_logits != 0;
+  if (has_logits_)
+    std::memcpy(execution_.values().data(plan_->logits), rows_end.value(), size_t{n_vocab()} * sizeof(float));
   return {};
 }
 

@@ -76,7 +76,8 @@ class Planner {
       for (const Step& step : part.part.steps()) mark(part, step);
       if (part.backend->over_read_bytes() > over_read_bytes_) over_read_bytes_ = part.backend->over_read_bytes();
     }
-    mark_value(plan_.logits);
+    for (const Value result : {plan_.logits, plan_.hidden, plan_.pooled})
+      if (result.exists()) mark_value(result);
   }
 
   Status place(uint32_t index) {
@@ -112,10 +113,9 @@ class Planner {
   bool placed(Value value) const { return offset_bytes_[value.id] < kMarked; }
   bool ends_at(Value value, uint32_t index) const { return plan_.values[value.id].last_step == index; }
   uint64_t value_bytes(Value value) const {
-    const ValueInfo& info = plan_.values[value.id];
-    const uint64_t rows = info.rows == Dimension::tokens ? shape_.max_batch : shape_.max_outputs;
     // 2^24 rows x 2^22 columns x 4 fit
-    return round_up(rows * info.columns * sizeof(float) + over_read_bytes_, kArenaAlignment);
+    return round_up(uint64_t{most_rows_of(value, shape_)} * value.columns * sizeof(float) + over_read_bytes_,
+                    kArenaAlignment);
   }
   static Status too_many() {
     return Status::error(Code::unsupported, "the plan keeps too many Values alive at one time");

@@ -158,7 +158,7 @@ std::vector<BenchTest> list_tests(const BenchOptions& options) {
 
 void run(const BenchOptions& options) {
   std::vector<BenchTest> tests = list_tests(options);
-  const Opened opened = open_model(options.common);
+  const Opened opened = open_text_model(options.common);
   BenchReport report(options.output, describe(options, opened));
   bool failed = false;
   for (BenchTest& test : tests) {

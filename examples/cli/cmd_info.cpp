@@ -153,6 +153,9 @@ Json model_json(const Opened& opened, const Json& metadata) {
           {"bos_token", token(info.bos_token)},
           {"eos_token", token(info.eos_token)},
           {"adds_bos", info.adds_bos != 0},
+          {"encodes", info.encodes != 0},
+          {"decodes", info.decodes != 0},
+          {"decoder_start_token", token(info.decoder_start_token)},
           {"chat_format", text(info.chat_format)},
           {"gguf_version", info.gguf_version}};
 }

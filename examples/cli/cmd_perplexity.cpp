@@ -79,7 +79,7 @@ nlohmann::ordered_json result_json(const Score& score, size_t chunks, uint32_t c
 void run(const PerplexityOptions& options) {
   if (options.file.empty()) throw Failure{kWrongUsage, "--file: the path is empty"};
   const std::string text = read_all(options.file);
-  const Opened opened = open_model(options.common);
+  const Opened opened = open_text_model(options.common);
   const uint32_t context = options.common.context == 0 ? 512 : options.common.context;
   if (context < 4) throw Failure{kWrongUsage, "--context: a chunk needs at least 4 tokens"};
   std::vector<int32_t> ids = tokenize_beginning(opened.model.get(), text);

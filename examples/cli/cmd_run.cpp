@@ -26,10 +26,28 @@ struct Prompt {
   std::string text;   // as --show-prompt tells it
 };
 
+bool asks_for_chat(const RunOptions& options) {
+  return options.messages || options.system || !options.chat.format.empty() || !options.chat.think.empty();
+}
+
+bool encodes_prompt(const mote_model_info& info) { return info.encodes != 0 && info.decodes != 0; }
+
+// Of a model whose encoder reads the whole text.
+Prompt make_input(const RunOptions& options, const Opened& opened, const std::string& words) {
+  if (asks_for_chat(options))
+    throw Failure{kWrongUsage,
+                  "the model's encoder reads a text, it does not chat: --messages, --system, --chat-format and --think "
+                  "mean nothing to it"};
+  Prompt prompt{tokenize(opened.model.get(), words, MOTE_ADD_SPECIAL), words};
+  if (prompt.ids.empty()) throw Failure{kWrongUsage, "the prompt is empty"};
+  return prompt;
+}
+
 Prompt make_prompt(const RunOptions& options, const Opened& opened) {
   const mote_model* model = opened.model.get();
   Prompt prompt;
   const std::string words = options.prompt ? *options.prompt : options.file ? read_all(*options.file) : "";
+  if (encodes_prompt(opened.info)) return make_input(options, opened, words);
   if (options.raw) {
     prompt.ids = tokenize_beginning(model, words);
     prompt.text = words;
@@ -63,6 +81,21 @@ bool feed(mote_session* session, const std::vector<int32_t>& ids, size_t* done) 
     if (ids.size() > kPiece) progress.show(*done, ids.size());
   }
   const mote_status status = mote_step(session, &error);
+  if (status == MOTE_CANCELLED) return false;
+  check(status, error);
+  return true;
+}
+
+// The same of a model with an encoder: it reads the prompt at once, and the decoder begins with a token of its own.
+bool encode(mote_session* session, const mote_model_info& info, const std::vector<int32_t>& ids, size_t* done) {
+  const int32_t start = info.decoder_start_token >= 0 ? info.decoder_start_token : info.bos_token;
+  if (start < 0)
+    throw Failure{kFailed, "the model names no token that its decoder begins with (decoder_start_token_id)"};
+  mote_error error{};
+  mote_status status = mote_encode(session, ids.data(), ids.size(), &error);
+  if (status == MOTE_OK) *done = ids.size();
+  if (status == MOTE_OK) status = mote_feed(session, &start, 1, nullptr, &error);
+  if (status == MOTE_OK) status = mote_step(session, &error);
   if (status == MOTE_CANCELLED) return false;
   check(status, error);
   return true;
@@ -103,7 +136,8 @@ void answer_one(const RunOptions& options) {
   const SamplerChain chain = make_chain(options.sampling);
   std::vector<const char*> stops;
   for (const std::string& stop : options.stops) stops.push_back(stop.c_str());
-  const mote_session_options session_options = run_session_options(options, chain, stops);
+  mote_session_options session_options = run_session_options(options, chain, stops);
+  if (encodes_prompt(opened.info)) session_options.max_batch = static_cast<uint32_t>(prompt.ids.size());
   const Session session = open_session(opened, session_options);
   if (options.show_prompt && !options.json) write_prompt_text(prompt.text);
   const uint32_t context = context_of(session_options, opened.info);
@@ -114,7 +148,8 @@ void answer_one(const RunOptions& options) {
   const CancelOnInterrupt cancel(session.get());
   const Clock::time_point start = Clock::now();
   size_t fed = 0;
-  const bool is_fed = feed(session.get(), prompt.ids, &fed);
+  const bool is_fed = encodes_prompt(opened.info) ? encode(session.get(), opened.info, prompt.ids, &fed)
+                                                  : feed(session.get(), prompt.ids, &fed);
   const double prompt_ms = milliseconds_since(start);
   Answer answer;
   answer.finish_reason = "interrupted";   // before it began
@@ -151,8 +186,7 @@ void run(const RunOptions& options) {
   const bool has_prompt = options.prompt || options.file || options.messages;
   if (options.file && options.file->empty()) throw Failure{kWrongUsage, "--file: the path is empty"};
   if (options.messages && options.messages->empty()) throw Failure{kWrongUsage, "--messages: the path is empty"};
-  if (options.raw &&
-      (options.messages || options.system || !options.chat.format.empty() || !options.chat.think.empty()))
+  if (options.raw && asks_for_chat(options))
     throw Failure{kWrongUsage,
                   "--raw continues a text: --messages, --system, --chat-format and --think mean nothing to it"};
   if (!has_prompt && (options.raw || options.json))

@@ -15,6 +15,8 @@ void check(mote_status status, const mote_error& error, int exit_code) {
   if (status == MOTE_OK) return;
   if (status == MOTE_CANCELLED) throw Failure{kInterrupted, "", status};
   if (status == MOTE_INVALID_ARGUMENT) exit_code = kWrongUsage;
+  if (status == MOTE_UNSUPPORTED && exit_code == kFailed)
+    exit_code = kModelRefused;   // not of the kind that the call is for
   throw Failure{exit_code, error.message[0] != 0 ? error.message : mote_status_name(status), status};
 }
 
@@ -130,12 +132,13 @@ int refusal_code(mote_status status) {
   return status == MOTE_IO || status == MOTE_BAD_MODEL || status == MOTE_UNSUPPORTED ? kModelRefused : kFailed;
 }
 
-Opened open_on(Engine engine, const std::string& path, bool vocabulary_only) {
+Opened open_on(Engine engine, const std::string& path, bool vocabulary_only, mote_pooling pooling) {
   Opened opened{std::move(engine), nullptr};
   const Sources sources(path);
   mote_model_options model_options{};
   model_options.struct_bytes = sizeof model_options;
   model_options.vocabulary_only = vocabulary_only ? 1 : 0;
+  model_options.pooling = pooling;
   mote_error error{};
   mote_model* model = nullptr;
   const mote_status status =
@@ -148,9 +151,9 @@ Opened open_on(Engine engine, const std::string& path, bool vocabulary_only) {
 
 }   // namespace
 
-Opened open_model(const CommonOptions& options) {
+Opened open_model(const CommonOptions& options, mote_pooling pooling) {
   const Clock::time_point start = Clock::now();
-  Opened opened = open_on(open_engine(options), options.model, false);
+  Opened opened = open_on(open_engine(options), options.model, false, pooling);
   opened.load_ms = milliseconds_since(start);
   if (options.verbose) {
     std::string backends;
@@ -164,10 +167,17 @@ Opened open_model(const CommonOptions& options) {
   return opened;
 }
 
+Opened open_text_model(const CommonOptions& options) {
+  Opened opened = open_model(options);
+  if (opened.info.encodes != 0)
+    throw Failure{kModelRefused, "the model has an encoder; this command is for models that continue a text"};
+  return opened;
+}
+
 Opened open_vocabulary(const std::string& path) {
   CommonOptions options;
   options.threads = 1;
-  return open_on(open_engine(options), path, true);
+  return open_on(open_engine(options), path, true, MOTE_POOLING_OF_MODEL);
 }
 
 mote_session_options session_options_of(const CommonOptions& options, mote_kv_type default_kv) {

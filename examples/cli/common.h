@@ -28,6 +28,7 @@ void add_info(CLI::App& app, Chosen& chosen);
 void add_tokenize(CLI::App& app, Chosen& chosen);
 void add_detokenize(CLI::App& app, Chosen& chosen);
 void add_logits(CLI::App& app, Chosen& chosen);
+void add_embed(CLI::App& app, Chosen& chosen);
 void add_perplexity(CLI::App& app, Chosen& chosen);
 void add_bench(CLI::App& app, Chosen& chosen);
 
@@ -65,7 +66,9 @@ struct Opened {
   mote_model_info info{};
   double load_ms = 0;
 };
-Opened open_model(const CommonOptions& options);
+Opened open_model(const CommonOptions& options, mote_pooling pooling = MOTE_POOLING_OF_MODEL);
+// The same for a command that continues a text and gives no encoder its input.
+Opened open_text_model(const CommonOptions& options);
 Opened open_vocabulary(const std::string& path);
 
 // The source of a model's file. Where its name says that it is the first of several (model-00001-of-00003.gguf), those

@@ -46,8 +46,7 @@ class Executor final : public mote::Executor {
 
   // Both ops work element by element, and the output may lie where the first input lies.
   void run_step(const mote::Step& step, const mote::Batch& batch) const {
-    const bool by_token = step.output.rows == mote::Dimension::tokens;
-    const size_t rows = by_token ? batch.tokens.size() : batch.output_rows.size();
+    const size_t rows = mote::rows_of(step.output, batch);
     const float* a = values_.data(step.inputs[0]);
     const float* b = values_.data(step.inputs[1]);
     float* y = values_.data(step.output);

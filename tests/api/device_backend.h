@@ -61,7 +61,7 @@ class DeviceExecutor final : public Executor {
  private:
   void place(Value value, const SessionShape& shape, uint64_t* bytes) {
     if (!value.exists() || offset_bytes_[value.id] != ValueMemory::kNowhere) return;
-    const uint64_t rows = value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
+    const uint64_t rows = most_rows_of(value, shape);
     offset_bytes_[value.id] = *bytes;
     *bytes += round_up(rows * value.columns * sizeof(float), 64);
     touched_.push_back(value);
@@ -74,9 +74,9 @@ class DeviceExecutor final : public Executor {
   void copy(const Batch& batch, const std::function<bool(Value)>& wanted, const ValueMemory& to,
             const ValueMemory& from) {
     for (const Value& value : touched_) {
-      if (!wanted(value)) continue;
-      const size_t rows = value.rows == Dimension::tokens ? batch.tokens.size() : batch.output_rows.size();
-      std::memcpy(to.data(value), from.data(value), rows * value.columns * sizeof(float));
+      const Step& maker = part_.plan->steps[part_.plan->values[value.id].first_step];
+      if (!wanted(value) || maker.phase != batch.phase) continue;
+      std::memcpy(to.data(value), from.data(value), size_t{rows_of(value, batch)} * value.columns * sizeof(float));
     }
   }
 

@@ -45,6 +45,10 @@ Model::Model(mote_engine* engine, Bytes bytes, mote_memory memory, const mote_mo
 Session::Session(mote_model* model, mote_session_options options, mote_memory memory) {
   options.struct_bytes = sizeof options;
   call_must([&](mote_error* error) { return mote_session_open(model, &options, memory, &session_, error); });
+  mote_model_info info{};
+  info.struct_bytes = sizeof info;
+  call_must([&](mote_error* error) { return mote_model_get_info(model, &info, error); });
+  if (info.encodes != 0 && info.decodes != 0) encode(session_, input_of(options));
 }
 
 std::vector<const char*> host_backends() {
@@ -65,6 +69,11 @@ std::vector<const char*> exact_backends() {
     found.push_back("vulkan");
   }
   return found;
+}
+
+std::string with_cpu(const char* backend) {
+  const std::string name = backend;
+  return name == "xnnpack" || name == "vulkan" ? name + ",cpu" : name;
 }
 
 mote_source source_of(const Bytes& bytes) {
@@ -123,6 +132,41 @@ Tokens some_tokens(size_t count, uint32_t end, uint64_t seed) {
   Tokens tokens(count);
   for (int32_t& token : tokens) token = static_cast<int32_t>(random.below(end));
   return tokens;
+}
+
+Tokens input_of(const mote_session_options& options) {
+  size_t most = 7;
+  for (const uint32_t limit : {options.max_batch, options.context})
+    if (limit != 0 && limit < most) most = limit;
+  return some_tokens(most, 256, 77);
+}
+
+void encode(mote_session* session, const Tokens& tokens) {
+  call_must([&](mote_error* error) { return mote_encode(session, tokens.data(), tokens.size(), error); });
+}
+
+std::vector<float> encoded(mote_session* session) {
+  const float* values = nullptr;
+  size_t n_rows = 0, d_model = 0;
+  call_must([&](mote_error* error) { return mote_hidden(session, &values, &n_rows, &d_model, error); });
+  std::vector<float> all(values, values + n_rows * d_model);
+  if (mote_embedding(session, 0, &values, &d_model, nullptr) == MOTE_OK)
+    all.insert(all.end(), values, values + d_model);
+  return all;
+}
+
+bool use_encoder(mote_session* session, std::vector<float>* seen) {
+  for (const size_t length : {1u, 21u, 5u, 8u}) {
+    const Tokens tokens = some_tokens(length, 256, length);
+    mote_error error{};
+    const mote_status status = mote_encode(session, tokens.data(), tokens.size(), &error);
+    if (status == MOTE_UNSUPPORTED) return true;
+    if (status == MOTE_CONTEXT_FULL) continue;
+    must(status, error);
+    const std::vector<float> found = encoded(session);
+    seen->insert(seen->end(), found.begin(), found.end());
+  }
+  return mote_feed(session, nullptr, 0, nullptr, nullptr) != MOTE_UNSUPPORTED;
 }
 
 void feed(mote_session* session, const Tokens& tokens) {

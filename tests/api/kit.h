@@ -58,6 +58,7 @@ class Model {
   mote_model* model_ = nullptr;
 };
 
+// One of a model with an encoder and a decoder begins with an input: `input_of` its options.
 class Session {
  public:
   explicit Session(mote_model* model, mote_session_options options = {}, mote_memory memory = {});
@@ -74,6 +75,8 @@ mote_source source_of(const Bytes& bytes);
 // cpu and reference, and vulkan where this build and this machine have it: backends that promise the bits of any way of
 // coming to the same tokens.
 std::vector<const char*> exact_backends();
+// The list of that backend and, where it does not run encoders, cpu behind it.
+std::string with_cpu(const char* backend);
 // Options with their size set; context and max_batch as given.
 mote_session_options session_options(uint32_t context = 0, uint32_t max_batch = 0);
 mote_engine_options engine_options(const char* backends, uint32_t threads = 1);
@@ -95,6 +98,13 @@ uint64_t sum_of_kinds(const mote_quote& quote);
 // `count` token ids below `end`, the same for one seed.
 Tokens some_tokens(size_t count, uint32_t end, uint64_t seed = 1);
 
+Tokens input_of(const mote_session_options& options);
+void encode(mote_session* session, const Tokens& tokens);
+// What mote_hidden and, where the model pools, mote_embedding have, one behind the other.
+std::vector<float> encoded(mote_session* session);
+// Encodes inputs of several lengths, as far as the session takes them, and adds what comes of each; nothing where the
+// model has no encoder. False: it has nothing but one.
+bool use_encoder(mote_session* session, std::vector<float>* seen);
 void feed(mote_session* session, const Tokens& tokens);
 std::vector<float> step(mote_session* session);   // the logits after the pending token
 int32_t next(mote_session* session);

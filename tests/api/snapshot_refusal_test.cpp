@@ -69,8 +69,8 @@ TEST_CASE("A snapshot of another model is refused, and the sentence says what di
 
 TEST_CASE("A snapshot of another version, KV type, arithmetic or size is refused by name", "[api][snapshot]") {
   const Pair pair;
-  CHECK(refusal(pair.session, with(pair.snapshot, At::kVersion, uint32_t{2}), MOTE_UNSUPPORTED,
-                "version 2, this build reads version 1") == "");
+  CHECK(refusal(pair.session, with(pair.snapshot, At::kVersion, uint32_t{3}), MOTE_UNSUPPORTED,
+                "version 3, this build reads version 2") == "");
   mote_session_options f32 = session_options(40, 8);
   f32.kv_type = MOTE_KV_F32;
   CHECK(refusal(Session(pair.model, f32), pair.snapshot, MOTE_UNSUPPORTED, "are f16, this session's f32") == "");
@@ -164,12 +164,14 @@ TEST_CASE("Every field that contradicts the session or itself is noticed", "[api
   CHECK(refused(sequence + At::kHistory, UINT32_MAX, "do not fit", MOTE_CONTEXT_FULL) == "");
   CHECK(refused(sequence + At::kRun, 11, "contradicts itself") == "");
   CHECK(refused(sequence + At::kRun, 41, "do not fit", MOTE_CONTEXT_FULL) == "");
+  CHECK(refused(sequence + At::kInput, 1, "input of 1 tokens is more than the 0", MOTE_CONTEXT_FULL) == "");
+  CHECK(refused(sequence + At::kZero, 1, "must be 0") == "");
   CHECK(refused(sequence + At::kHasLogits, 2, "contradicts itself") == "");
   CHECK(refused(sequence + At::kHasLogits, 0, "bytes, it has") == "");
   CHECK(refused(sequence + At::kDropped + 4, 0x40000000, "contradicts itself") == "");
-  for (size_t field = 0; field < 10; ++field)
+  for (size_t field = 0; field < 12; ++field)
     CHECK(refused(sequence + At::kStateShapes + 4 * field, 12345, "another shape") == "");
-  const size_t tokens = sequence + At::kStateShapes + 2 * 20;
+  const size_t tokens = sequence + At::kStateShapes + 2 * 24;
   CHECK(refused(tokens, 320, "token 320 at index 0") == "");
   CHECK(refused(tokens + 36, UINT32_MAX, "token -1 at index 9") == "");
   for (const size_t at : {At::kFileBytes, At::kMetadata, At::kTensors, At::kSamples})

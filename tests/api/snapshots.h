@@ -59,7 +59,7 @@ struct SnapshotPlaces {
                           kFinish = 136, kCharacterBytes = 140, kHeldBytes = 144, kText = 152;
   // From the start of the sequence's part, which is at kText while no text is held back.
   static constexpr size_t kPlaces = 48, kKvType = 80, kVocab = 84, kStates = 88, kHistory = 92, kRun = 96,
-                          kHasLogits = 100, kDropped = 104, kStateShapes = 112;
+                          kHasLogits = 100, kDropped = 104, kInput = 112, kZero = 116, kStateShapes = 120;
 };
 
 }   // namespace mote::test

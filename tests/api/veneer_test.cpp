@@ -61,6 +61,26 @@ TEST_CASE("The C++ veneer says why something failed, and needs no place to say i
   CHECK(session.history().empty());
 }
 
+TEST_CASE("An input's vectors come as spans, empty where there are none", "[api][veneer]") {
+  const Bytes bytes = toy_bert({.n_layers = 1}).bytes();
+  mote::Engine engine;
+  mote::Model model;
+  mote::Session session;
+  mote::Error error;
+  size_t d_model = 0;
+  REQUIRE(engine.open(engine_options("cpu")));
+  REQUIRE(model.open(engine, mote::Source::memory(std::as_bytes(std::span(bytes)))));
+  REQUIRE(session.open(model, session_options(16, 16)));
+  CHECK(session.embedding(0, &error).empty());
+  CHECK(error.status() == MOTE_WRONG_STATE);
+  CHECK(session.hidden(&d_model).empty());
+  const int32_t tokens[] = {1, 2, 3};
+  REQUIRE(session.encode(tokens, &error));
+  CHECK(session.hidden(&d_model).size() == 3 * 64);
+  CHECK(d_model == 64);
+  CHECK(session.embedding().size() == 64);
+}
+
 TEST_CASE("Handles move, and what is still in use is not closed", "[api][veneer]") {
   const Bytes bytes = toy_llama({.n_layers = 1}).bytes();
   const mote::Source source = mote::Source::memory(std::as_bytes(std::span(bytes)));

@@ -4,8 +4,9 @@ import os
 import re
 import subprocess
 
-from program import MODEL, PROGRAM, SANITIZED, SHORT, Case, main, mote, read_npy, strict_json
+from program import BERT, MODEL, PROGRAM, SANITIZED, SHORT, T5, Case, main, mote, read_npy, strict_json
 from chat_test import Chat  # noqa: F401 (found by their names)
+from encoder_test import Embed  # noqa: F401
 from hostile_test import Hostile, Numbers  # noqa: F401
 from results_test import Answers, Bench, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401
 from signals_test import Signals  # noqa: F401
@@ -59,7 +60,17 @@ class Arguments(Case):
             (2, ["logits", "-m", MODEL, "--tokens", "1,384", "-o", self.folder + "/x.npy"]),
             (2, ["bench", "-m", MODEL, "-p", "0", "-n", "0"]), (2, ["bench", "-m", MODEL, "-o", "xml"]),
             (2, ["bench", "-m", MODEL, "-r", "0"]),
+            (2, ["embed", "-m", BERT]), (2, ["embed", "-m", BERT, "--tokens", "1", "a text"]),
+            (2, ["embed", "-m", BERT, "--tokens", ""]), (2, ["embed", "-m", BERT, "--tokens", "1,x"]),
+            (2, ["embed", "-m", BERT, "--tokens", "1,320"]), (2, ["embed", "-m", BERT, "--tokens", "1", "--pool", "max"]),
+            (2, ["embed", "-m", BERT, "--tokens", ",".join(["1"] * 81)]),   # 80 positions are learned
+            (1, ["embed", "-m", BERT, "--tokens", "1,2,3", "-c", "2"]),
+            (2, ["logits", "-m", T5, "--tokens", "1", "-o", self.folder + "/x.npy"]),
+            (2, ["logits", "-m", MODEL, "--tokens", "1", "--decoder-tokens", "1", "-o", self.folder + "/x.npy"]),
             # model missing or refused
+            (3, ["embed", "-m", MODEL, "--tokens", "1"]), (3, ["embed", "-m", T5, "--tokens", "1"]),   # it does not pool
+            (3, ["run", "-m", BERT, *SHORT]), (3, ["bench", "-m", BERT, "-p", "4", "-n", "0"]),
+            (3, ["logits", "-m", BERT, "--tokens", "1", "-o", self.folder + "/x.npy"]),
             (3, ["run", "-m", self.folder + "/none", *SHORT]), (3, ["run", "-m", self.folder, *SHORT]),
             (3, ["run", "-m", "", *SHORT]), (3, ["run", "-m", fifo, *SHORT]), (3, ["run", "-m", "/dev/zero", *SHORT]),
             (3, ["info", "-m", html]), (3, ["info", "-m", empty]), (3, ["info", "-m", cut]), (3, ["tokenize", "-m", html]),
@@ -76,7 +87,7 @@ class Arguments(Case):
                     self.assertNotEqual(out, b"")
 
     def test_every_command_has_help(self):
-        for command in ("run", "info", "tokenize", "detokenize", "logits", "perplexity", "bench"):
+        for command in ("run", "info", "tokenize", "detokenize", "logits", "embed", "perplexity", "bench"):
             out, notes = mote(command, "--help")
             self.assertIn(b"--model", out)
             self.assertEqual(notes, b"")

@@ -242,7 +242,7 @@ class Hostile(Case):
     def test_more_tokens_than_positions(self):
         target = os.path.join(self.folder, "rows.npy")
         notes = mote("logits", "-m", MODEL, "--tokens", "1,2,3,4,5", "-c", "4", "-o", target, expect=1)[1]
-        self.assertIn(b"--tokens has 5 ids, the context 4 positions", notes)
+        self.assertIn(b"there are 5 token ids, the context has 4 positions", notes)
         self.assertEqual(os.listdir(self.folder), [])
         self.assertRegex(mote("run", "-m", MODEL, "--raw", "-p", "more words than that", "-c", "4", expect=1)[1],
                          rb"the prompt has \d+ tokens, the context 4 positions")

@@ -25,6 +25,7 @@ def find_model(name):
 
 
 MODEL = find_model("tiny-llama-rope3-f32.gguf")
+BERT, T5 = find_model("tiny-bert-mean-f32.gguf"), find_model("tiny-t5-gated-f32.gguf")
 SHORT = ("--raw", "-p", "The river", "--temp", "0", "-n", "8")
 
 

@@ -29,6 +29,10 @@ struct AttentionShape {
   KvType kv_type;
   float softcap;
   double size;   // of q and k: 1 gives even weights, 10 peaked ones
+  // What the queries see: the sequence up to themselves; all of an input of their own; all of another one's.
+  enum Sees : uint8_t { past, input, across } sees = past;
+  uint32_t n_encoded = 0;      // across: the length of the input; (input: positions)
+  uint32_t max_distance = 0;   // 0: no bias by distance
 };
 Case attention_case(const AttentionShape& shape, uint64_t seed);
 

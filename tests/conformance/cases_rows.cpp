@@ -1,5 +1,5 @@
-// embed, position_embed, take_rows: dequantised rows are exact in every backend, so the bits are equal. So are those
-// of one f32 addition: a double sum of two f32 numbers rounded to f32 is the f32 sum.
+// embed, position_embed, take_rows, pool: dequantised rows are exact in every backend, so the bits are equal. So are
+// those of one f32 addition: a double sum of two f32 numbers rounded to f32 is the f32 sum.
 #include <algorithm>
 #include <string>
 
@@ -31,6 +31,32 @@ std::vector<Case> embed_cases() {
       made.compared = made.plan.value(columns);
       made.plan.step(Op::embed, {}, made.compared);
       made.plan.matrix(format, n_vocab, columns, random_matrix(format, n_vocab, columns, random));
+      if (cases.size() % 2 == 0) continue;
+      made.name += " with a bias";
+      made.plan.bias(random.normals(columns));
+    }
+  }
+  return cases;
+}
+
+// Both sides add in double, in rising order, and round once. Rows of any number; picked rows are copied.
+std::vector<Case> pool_cases() {
+  std::vector<Case> cases;
+  CaseRandom random(104);
+  for (const Pooling pooling : {Pooling::mean, Pooling::cls, Pooling::last}) {
+    for (const uint32_t rows : {1U, 7U, 64U}) {
+      for (const uint32_t columns : {1U, 5U, 64U, 129U}) {
+        Case& made = cases.emplace_back();
+        made.name = "pool " + std::to_string(static_cast<int>(pooling)) + " of " + std::to_string(rows) + " x " +
+                    std::to_string(columns);
+        made.tokens = {0};
+        made.n_encoded = rows;
+        const Value x = made.plan.input(columns, random.normals(size_t{rows} * columns, 100));
+        made.compared = made.plan.value(columns, Dimension::one);
+        Step& step = made.plan.step(Op::pool, {x}, made.compared);
+        step.phase = Phase::encode;
+        step.attributes.pool = {pooling};
+      }
     }
   }
   return cases;

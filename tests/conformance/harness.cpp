@@ -172,7 +172,7 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
     : case_(test_case), options_(options) {
   if (options_.lanes > kMaxThreads) fail("too many lanes");
   if (options_.cuts.empty()) options_.cuts = {case_.positions()};
-  if (options_.max_batch == 0) options_.max_batch = *std::ranges::max_element(options_.cuts);
+  if (options_.max_batch == 0) options_.max_batch = std::max(*std::ranges::max_element(options_.cuts), case_.n_encoded);
   shape_.max_batch = options_.max_batch;
   shape_.max_outputs = std::max<uint32_t>(1, static_cast<uint32_t>(case_.wanted.size()));
   shape_.context = case_.first_position + case_.positions();
@@ -234,7 +234,7 @@ void Rig::lay_out_values() {
   const Step& last = steps_.back();
   for (uint16_t id = 0; id < plan_.values.size(); ++id) {
     const ValueInfo& info = plan_.values[id];
-    const uint64_t rows = info.rows == Dimension::tokens ? shape_.max_batch : shape_.max_outputs;
+    const uint64_t rows = most_rows_of({id, info.rows, info.columns}, shape_);
     const bool aliased = options_.in_place && last.output.id == id;
     const uint64_t bytes = rows * info.columns * 4 + over_read_bytes_;
     value_memory_.push_back(aliased ? GuardedMemory() : GuardedMemory(bytes, kArenaAlignment, options_.guard, 0xFF));
@@ -298,14 +298,16 @@ std::pair<size_t, size_t> wanted_range(const Case& test_case, uint32_t first, ui
 
 }   // namespace
 
-// Inputs get their rows; everything else, and what lies behind those rows, is NaN.
-void Rig::fill_values(uint32_t first, uint32_t rows) {
+// The phase's inputs get their rows; everything else, and what lies behind those rows, is NaN.
+void Rig::fill_values(uint32_t first, uint32_t rows, Phase phase) {
   last_first_ = first;
   last_rows_ = rows;
+  last_phase_ = phase;
   for (GuardedMemory& memory : value_memory_)
     if (memory.data() != nullptr) std::memset(memory.data(), 0xFF, memory.bytes());
   const auto [wanted_begin, wanted_end] = wanted_range(case_, first, rows);
   for (const auto& [id, data] : case_.plan.inputs) {
+    if (case_.plan.phase_of(id) != phase) continue;
     const size_t columns = plan_.values[id].columns;
     const bool by_token = plan_.values[id].rows == Dimension::tokens;
     const size_t from = by_token ? first : wanted_begin, count = by_token ? rows : wanted_end - wanted_begin;
@@ -314,19 +316,30 @@ void Rig::fill_values(uint32_t first, uint32_t rows) {
 }
 
 Status Rig::run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>* cancel) {
-  fill_values(first, rows);
+  fill_values(first, rows, Phase::decode);
   const auto [begin, end] = wanted_range(case_, first, rows);
   std::vector<uint32_t> wanted;
   for (size_t i = begin; i < end; ++i) wanted.push_back(case_.wanted[i] - first);
-  const Batch batch{std::span(case_.tokens).subspan(first, rows), case_.first_position + first, wanted};
+  const Batch batch{std::span(case_.tokens).subspan(first, rows), case_.first_position + first, wanted, Phase::decode,
+                    case_.n_encoded};
   const Status status = executor_->run(batch, CancelFlag(cancel));
   if (status.ok()) collect(rows, wanted.size());
   return status;
 }
 
+Status Rig::run_input(const std::atomic<uint32_t>* cancel) {
+  fill_values(0, case_.n_encoded, Phase::encode);
+  const std::vector<int32_t> tokens(case_.n_encoded);
+  const Status status = executor_->run({tokens, 0, {}, Phase::encode, case_.n_encoded}, CancelFlag(cancel));
+  if (status.ok() && !case_.decodes()) collect(case_.n_encoded, 0);
+  return status;
+}
+
 void Rig::collect(uint32_t rows, size_t outputs) {
   if (!case_.compared.exists()) return;
-  const size_t count = case_.compared.columns * (case_.compared.rows == Dimension::tokens ? rows : outputs);
+  size_t count = case_.compared.rows == Dimension::tokens ? rows : outputs;
+  if (case_.compared.rows == Dimension::one) count = 1;
+  count *= case_.compared.columns;
   const float* from = ValueMemory(base_, offset_bytes_).data(case_.compared);
   output_.insert(output_.end(), from, from + count);
 }
@@ -338,6 +351,8 @@ void Rig::run_batch(uint32_t first, uint32_t rows) {
 }
 
 void Rig::run_all() {
+  if (case_.n_encoded != 0) need(run_input(), "run of the input");
+  if (!case_.decodes()) return;
   uint32_t first = 0;
   for (const uint32_t rows : options_.cuts) {
     run_batch(first, rows);
@@ -386,6 +401,7 @@ void Rig::check_memory() const {
   }
   // The last batch's input rows are what they were.
   for (const auto& [id, data] : case_.plan.inputs) {
+    if (case_.plan.phase_of(id) != last_phase_) continue;
     if (plan_.values[id].rows != Dimension::tokens || (options_.in_place && steps_.back().inputs[0].id == id)) continue;
     const size_t columns = plan_.values[id].columns;
     if (std::memcmp(value_memory_[id].data(), data.data() + last_first_ * columns, last_rows_ * columns * 4) != 0)

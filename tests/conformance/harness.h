@@ -41,7 +41,9 @@ class Rig {
   void run_batch(uint32_t first, uint32_t rows);
   // The same in parts, for whoever cancels or discards.
   Status run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>* cancel = nullptr);
-  // All batches of the options.
+  // The encoder's input of the case, whole.
+  Status run_input(const std::atomic<uint32_t>* cancel = nullptr);
+  // All batches of the options, behind the input where there is one.
   void run_all();
   // The compared Value [rows, columns] of all batches so far.
   const std::vector<float>& output() const { return output_; }
@@ -58,7 +60,7 @@ class Rig {
   void lay_out_values();   // as the planner does, with what the backend may read behind them
   void make_backend(const BackendEntry& entry);
   void open();
-  void fill_values(uint32_t first, uint32_t rows);
+  void fill_values(uint32_t first, uint32_t rows, Phase phase);
   void collect(uint32_t rows, size_t outputs);
 
   const Case& case_;
@@ -79,6 +81,7 @@ class Rig {
   Program* program_ = nullptr;
   Executor* executor_ = nullptr;
   size_t last_first_ = 0, last_rows_ = 0;   // of the last batch run
+  Phase last_phase_ = Phase::decode;
   std::vector<float> output_;
 };
 

@@ -185,6 +185,62 @@ TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head 
   CHECK(wrong == "");
 }
 
+TEST_CASE("the oracle's attention to all of an input counts every key, and biases by distance",
+          "[conformance][oracle]") {
+  // All keys are 0 and the values one-hot, so the output is the softmax of the biases alone. Those are logarithms of
+  // whole numbers by distance, cut off at 2: weights 1, 2, 3, 4, 5 from two before the query to two behind it.
+  constexpr uint32_t kKeys = 6;
+  const Real weight[] = {1, 2, 3, 4, 5};
+  std::string wrong;
+  for (const AttentionShape::Sees sees : {AttentionShape::input, AttentionShape::across, AttentionShape::past}) {
+    Case made = attention_case({1, 1, 2, kKeys, 0, kKeys, KvType::f32, 0, 1, sees, kKeys, 2}, 1);
+    for (float& key : made.plan.inputs.at(made.plan.steps[0].inputs[0].id)) key = 0;
+    std::vector<float>& values = made.plan.inputs.at(made.plan.steps[0].inputs[1].id);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = i / kKeys == i % kKeys ? 1.0F : 0.0F;
+    Real worst = 0;
+    for (size_t i = 0; i < 5; ++i) made.plan.vectors.at(1)[i] = static_cast<float>(std::log(weight[i]));
+    const std::vector<float> found = oracle(made);
+    for (uint32_t query = 0; query < kKeys; ++query) {
+      const uint32_t end = sees == AttentionShape::past ? query + 1 : kKeys;
+      const auto weight_of = [&](uint32_t p) { return weight[std::clamp(int(p) - int(query), -2, 2) + 2]; };
+      Real total = 0;
+      for (uint32_t p = 0; p < end; ++p) total += weight_of(p);
+      for (uint32_t p = 0; p < kKeys; ++p)
+        worst = std::max(worst, std::abs((p < end ? weight_of(p) / total : 0) - Real{found[query * kKeys + p]}));
+    }
+    if (!(worst < 2e-7L)) wrong += "\n" + made.name + ": off by " + std::to_string(worst);
+  }
+  CHECK(wrong == "");
+}
+
+TEST_CASE("the oracle's pool and biased embed by hand", "[conformance][oracle]") {
+  std::string wrong;
+  for (const Pooling pooling : {Pooling::mean, Pooling::cls, Pooling::last}) {
+    Case made;
+    made.tokens = {0};
+    made.n_encoded = 4;
+    const Value x = made.plan.input(2, {1, 10, 2, 20, 3, 30, 10, -20});
+    made.compared = made.plan.value(2, Dimension::one);
+    Step& step = made.plan.step(Op::pool, {x}, made.compared);
+    step.phase = Phase::encode;
+    step.attributes.pool = {pooling};
+    const std::vector<float> expected = pooling == Pooling::mean  ? std::vector<float>{4, 10}
+                                        : pooling == Pooling::cls ? std::vector<float>{1, 10}
+                                                                  : std::vector<float>{10, -20};
+    wrong += compare_bits(expected, oracle(made));
+  }
+  Case made;
+  made.tokens = {1, 0, 1};
+  made.compared = made.plan.value(2);
+  made.plan.step(Op::embed, {}, made.compared);
+  const float table[] = {1, 2, 3, 4};
+  const auto* bytes = reinterpret_cast<const uint8_t*>(table);
+  made.plan.matrix(Format::f32, 2, 2, {bytes, bytes + sizeof table});
+  made.plan.bias({0.5F, -1});
+  wrong += compare_bits({3.5F, 3, 1.5F, 1, 3.5F, 3}, oracle(made));
+  CHECK(wrong == "");
+}
+
 TEST_CASE("the oracle's rope turns a quarter by hand, in both pairings", "[conformance][oracle]") {
   // x = 1 2 3 4 5 6, two pairs turned by 90 degrees: (a, b) -> (-b, a); 5 and 6 stay.
   std::string wrong;

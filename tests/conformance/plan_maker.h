@@ -21,7 +21,9 @@ struct TestPlan {
   std::map<size_t, std::vector<uint8_t>> matrices;
   std::map<size_t, std::vector<float>> vectors, biases;
   std::map<size_t, std::vector<double>> frequencies;
-  std::map<uint16_t, std::vector<float>> inputs;   // by Value::id: [rows of the whole sequence, columns]
+  // By Value::id: [rows of the whole sequence, columns], or of the whole input, where a step of the phase `encode`
+  // reads it.
+  std::map<uint16_t, std::vector<float>> inputs;
 
   Value value(uint32_t columns, Dimension rows = Dimension::tokens) {
     Value made;
@@ -37,7 +39,7 @@ struct TestPlan {
     return made;
   }
   State state(const StateInfo& info) {
-    State made;
+    State made{0, info.phase, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
     made.id = static_cast<uint16_t>(states.size());
     states.push_back(info);
     return made;
@@ -65,6 +67,9 @@ struct TestPlan {
     steps.back().bias = {nullptr, static_cast<uint32_t>(data.size())};
     biases[steps.size() - 1] = std::move(data);
   }
+  Phase phase_of(uint16_t value) const {   // of the steps that make or read it
+    return steps[values[value].last_step].phase;
+  }
   void frequency(std::vector<double> data) { frequencies[steps.size() - 1] = std::move(data); }
 };
 
@@ -75,6 +80,7 @@ struct Case {
   std::vector<int32_t> tokens;    // [positions]; their number is the length of the sequence
   std::vector<uint32_t> wanted;   // rising positions (counted from the first) whose outputs are wanted
   uint32_t first_position = 0;
+  uint32_t n_encoded = 0;   // rows of the batch that runs the steps of the phase `encode`, before the others; 0: none
   KvType kv_type = KvType::f32;
   Value compared;   // the Value that is compared; none: state 0 is, as exported
   using Bound = std::vector<double> (*)(const Case& self, const std::vector<float>& expected);
@@ -97,6 +103,7 @@ struct Case {
   }
 
   uint32_t positions() const { return static_cast<uint32_t>(tokens.size()); }
+  bool decodes() const { return plan.steps.back().phase == Phase::decode; }
   const std::vector<float>& input(uint32_t index, size_t step = 0) const {
     return plan.inputs.at(plan.steps[step].inputs[index].id);
   }

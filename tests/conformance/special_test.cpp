@@ -68,7 +68,9 @@ Case two_layers(KvType type) {
   CaseRandom random(805);
   const State second = made.plan.state({5, 1, 8, 16, 0});
   const Value k = made.plan.input(8, random.normals(90 * 8)), v = made.plan.input(16, random.normals(90 * 16));
-  made.plan.step(Op::append, {k, v}).state = second;
+  Step& append = made.plan.step(Op::append, {k, v});
+  append.state = second;
+  append.layer = 5;
   return made;
 }
 
@@ -139,7 +141,8 @@ TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it",
       for (Case& made : some_cases(op, &turn)) {
         if (made.plan.inputs.empty()) continue;
         for (auto& [id, data] : made.plan.inputs)
-          if (!data.empty() && !(std::isnan(odd) && is_appended(made.plan, id)))
+          // What is appended takes no NaN, and of an infinity the largest number, whose products overflow in f32 alone.
+          if (!data.empty() && !is_appended(made.plan, id))
             data[random.below(static_cast<uint32_t>(data.size()))] = odd;
         made.name += std::isnan(odd) ? ", a NaN in each input" : ", an infinity in each input";
         made.deviation = made.deviation_of_xnnpack = nullptr;
@@ -214,6 +217,13 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
       ++ran;
       const std::atomic<uint32_t> set{1}, not_set{0};
       const std::string what = std::string("\n") + entry.name + ", " + made.name + ": ";
+      if (!made.decodes()) {   // nothing is begun, nothing given up
+        const Status cancelled = rig.run_input(&set);
+        if (cancelled.code() != Code::cancelled || !rig.output().empty()) wrong += what + "was not cancelled";
+        rig.run_all();
+        wrong += compare(made, oracle(made), rig.output(), entry.name);
+        continue;
+      }
       if (!rig.executor().begin(made.first_position, made.positions()).ok()) wrong += what + "begin failed";
       const Status cancelled = rig.run_only(0, made.positions(), &set);
       if (cancelled.code() != Code::cancelled || cancelled.message().empty())

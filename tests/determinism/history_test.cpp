@@ -26,7 +26,7 @@ std::vector<float> fresh(mote_model* model, const mote_session_options& options,
 TEST_CASE("A feed cut anywhere gives the bits of one feed", "[determinism][history]") {
   const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
-  const Engine engine(backend, 2);
+  const Engine engine(with_cpu(backend).c_str(), 2);
   const Model model(engine, toy(kSmallToy));
   const Tokens tokens = some_tokens(70, 300);
   const mote_session_options options = session_options(80, 16);
@@ -51,7 +51,7 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
   const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
-  const Engine engine(backend, 2);
+  const Engine engine(with_cpu(backend).c_str(), 2);
   const Model model(engine, toy(kSmallToy));
   const Tokens tokens = some_tokens(40, 300);
   std::vector<float> stepped;
@@ -97,7 +97,7 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
 TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[determinism][history]") {
   const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
-  const Engine engine(backend, 2);
+  const Engine engine(with_cpu(backend).c_str(), 2);
   const Model model(engine, toy(kSmallToy));
   const mote_session_options options = session_options(96, 16);
   const Session session(model, options);
@@ -129,7 +129,7 @@ TEST_CASE("After a slide the logits are those of a fresh session with the kept t
   const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
   const int32_t kv_type = GENERATE(MOTE_KV_F16, MOTE_KV_F32);
-  const Engine engine(backend);
+  const Engine engine(with_cpu(backend).c_str());
   const Model model(engine, toy(kSmallToy));
   mote_session_options options = with_kv(session_options(32, 8), kv_type);
   options.on_full = MOTE_ON_FULL_SLIDE;
@@ -207,7 +207,7 @@ TEST_CASE("A feed longer than the room slides as often as it must", "[determinis
 TEST_CASE("Rewinding anywhere and feeding again gives the bits of a fresh session", "[determinism][history]") {
   const ToyModel toy = GENERATE(from_range(kToyModels));
   const char* backend = GENERATE(from_range(exact_backends()));
-  const Engine engine(backend, 2);
+  const Engine engine(with_cpu(backend).c_str(), 2);
   const Model model(engine, toy(kSmallToy));
   const mote_session_options options = session_options(140, 16);
   const Tokens tokens = some_tokens(130, 300);

@@ -30,6 +30,7 @@ std::span<const GgufBuilder> bases() {
     yarn.pre = "qwen2";
     std::vector<GgufBuilder> models;
     for (const ToyOptions& options : {plain, tied, pieces, yarn}) models.push_back(test::toy_llama(options));
+    for (const test::ToyModel toy : {test::toy_bert, test::toy_t5}) models.push_back(toy(plain));
     return models;
   }();
   return all;
@@ -37,6 +38,8 @@ std::span<const GgufBuilder> bases() {
 
 constexpr const char* kKeys[] = {
     "general.alignment",
+    "bert.pooling_type",
+    "t5.attention.relative_buckets_count",
     "llama.context_length",
     "llama.embedding_length",
     "llama.block_count",

@@ -90,6 +90,9 @@ void call(mote_session* session, uint8_t what, uint32_t n_vocab) {
 void use(mote_session* session, Cursor calls, uint32_t n_vocab) {
   mote_error error{};
   int32_t token = 0;
+  int32_t input[6];
+  for (size_t i = 0; i < 6; ++i) input[i] = static_cast<int32_t>(i * 11 % n_vocab);
+  fine(mote_encode(session, input, 6, &error), error);
   call(session, 19, n_vocab);   // feeds 20
   for (int i = 0; i < 3; ++i) fine(mote_next(session, &token, &error), error);
   while (!calls.empty()) call(session, calls.byte(), n_vocab);

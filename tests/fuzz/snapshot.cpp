@@ -47,8 +47,7 @@ struct Bench {
 
   Bench() {
     model_bytes =
-        test::toy_llama({.n_layers = 1, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 32, .n_vocab = 320})
-            .bytes();
+        test::toy_t5({.n_layers = 1, .d_model = 32, .n_heads = 2, .n_kv_heads = 1, .d_ff = 32, .n_vocab = 320}).bytes();
     mote_source source{};
     source.struct_bytes = sizeof source;
     source.data = model_bytes.data();
@@ -66,6 +65,8 @@ struct Bench {
     options.n_stops = 2;
     if (mote_session_open(model, &options, {}, &session, &error) != MOTE_OK) wrong(error.message);
     snapshots[0] = snapshot_of(session);
+    const int32_t input[] = {3, 1, 4, 1, 5};
+    if (mote_encode(session, input, 5, &error) != MOTE_OK) wrong(error.message);
     feed(session, 9);
     snapshots[1] = snapshot_of(session);
     fine(mote_step(session, &error), error);

@@ -8,6 +8,7 @@
 //   dump prompts MODEL.gguf CASES.jsonl OUT.jsonl              chat prompts: {"messages", "add_generation_prompt"} a
 //   line dump follow MODEL.gguf REAL.json OUT.jsonl --backend NAME  the ten largest logits along the handed ids dump
 //   perplexity MODEL.gguf TEXT CHUNK OUT.json --backend NAME --batch N --chunks N (0: all)
+//   dump embed MODEL.gguf REAL.json OUT.bin --backend NAME      float32, the vector of each of the ids
 //
 // Through the public C API wherever it reaches. Exit code 1 with a sentence when something fails.
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <map>
 
 #include "core/base/bytes.h"
 #include "core/format/format.h"
@@ -80,21 +82,42 @@ struct Arguments {
   uint32_t batch = 0, chunks = 0;
 };
 
+// The outputs of one case by their names in the reference.
+std::map<std::string, std::vector<float>> outputs_of(OpenedModel& model, const Json& test, uint32_t batch) {
+  std::map<std::string, std::vector<float>> outputs;
+  const std::vector<int32_t> tokens = test["tokens"];
+  const bool decodes = test["outputs"].contains("logits"), reads_input = test.contains("decoder_tokens");
+  if (!decodes || reads_input) {
+    const OpenedModel::Encoded found = model.encode(tokens);
+    outputs[reads_input ? "encoder" : "hidden"] = found.hidden;
+    outputs["pooled"] = found.pooled;
+    outputs["embedding"] = found.embedding;
+  }
+  if (!decodes) return outputs;
+  const std::vector<int32_t> fed = reads_input ? test["decoder_tokens"].get<std::vector<int32_t>>() : tokens;
+  std::vector<float>& all = outputs["logits"];
+  const auto keep = [&](size_t, size_t rows, const float* logits) {
+    all.insert(all.end(), logits, logits + rows * model.n_vocab());
+  };
+  model.evaluate(fed, batch, keep, reads_input ? tokens : std::vector<int32_t>());
+  return outputs;
+}
+
 void dump_logits(const Arguments& arguments) {
   const Json reference = Json::parse(read_file(arguments.plain[1]));
   OpenedModel model(arguments.plain[0], arguments.backend);
   std::vector<float> all;
   for (const Json& test : reference["cases"]) {
-    const std::vector<int32_t> tokens = test["tokens"];
-    const Json& output = test["outputs"]["logits"];
-    const size_t at = output["offset"].get<size_t>() / sizeof(float), count = tokens.size() * model.n_vocab();
-    if (all.size() < at + count) all.resize(at + count);
-    size_t written = 0;
-    model.evaluate(tokens, arguments.batch, [&](size_t first, size_t rows, const float* logits) {
-      std::memcpy(&all[at + first * model.n_vocab()], logits, rows * model.n_vocab() * sizeof(float));
-      written += rows;
-    });
-    if (written != tokens.size()) throw std::runtime_error("not every token got logits");
+    const auto outputs = outputs_of(model, test, arguments.batch);
+    for (const auto& [name, place] : test["outputs"].items()) {
+      const size_t at = place["offset"].get<size_t>() / sizeof(float);
+      const size_t count = place["rows"].get<size_t>() * place["cols"].get<size_t>();
+      const auto found = outputs.find(name);
+      if (found == outputs.end() || found->second.size() != count)
+        throw std::runtime_error("the output " + name + " is missing or has another size");
+      if (all.size() < at + count) all.resize(at + count);
+      std::copy(found->second.begin(), found->second.end(), all.begin() + static_cast<ptrdiff_t>(at));
+    }
   }
   OutputFile out(arguments.plain[2]);
   out.bytes(all.data(), all.size() * sizeof(float));
@@ -253,6 +276,17 @@ void dump_perplexity(const Arguments& arguments) {
   out.close();
 }
 
+void dump_embed(const Arguments& arguments) {
+  OpenedModel model(arguments.plain[0], arguments.backend);
+  OutputFile out(arguments.plain[2]);
+  const Json real = Json::parse(read_file(arguments.plain[1]));
+  for (const Json& ids : real["ids"]) {
+    const std::vector<float> vector = model.encode(ids).embedding;
+    out.bytes(vector.data(), vector.size() * sizeof(float));
+  }
+  out.close();
+}
+
 struct Section {
   const char* name;
   size_t n_arguments;
@@ -271,10 +305,11 @@ void dump_device(const Arguments& arguments) {
   mote_engine_close(engine, nullptr);
 }
 
-constexpr Section kSections[] = {
-    {"logits", 3, dump_logits}, {"quant", 2, dump_quant},           {"tokens", 3, dump_tokens},
-    {"stream", 4, dump_stream}, {"sampler", 2, dump_sampler},       {"prompts", 3, dump_prompts},
-    {"follow", 3, dump_follow}, {"perplexity", 4, dump_perplexity}, {"device", 0, dump_device}};
+constexpr Section kSections[] = {{"logits", 3, dump_logits},   {"quant", 2, dump_quant},
+                                 {"tokens", 3, dump_tokens},   {"stream", 4, dump_stream},
+                                 {"sampler", 2, dump_sampler}, {"prompts", 3, dump_prompts},
+                                 {"follow", 3, dump_follow},   {"perplexity", 4, dump_perplexity},
+                                 {"device", 0, dump_device},   {"embed", 3, dump_embed}};
 
 int run(int argc, char** argv) {
   Arguments arguments;
@@ -297,7 +332,8 @@ int run(int argc, char** argv) {
     section.run(arguments);
     return 0;
   }
-  std::cerr << "usage: dump logits|quant|tokens|stream|sampler|prompts|follow|perplexity ARGUMENTS (see dump.cpp)\n";
+  std::cerr
+      << "usage: dump logits|quant|tokens|stream|sampler|prompts|follow|perplexity|embed ARGUMENTS (see dump.cpp)\n";
   return 2;
 }
 

@@ -5,6 +5,8 @@ forward_<architecture>.py holds SETTINGS (metadata under the architecture's name
 forward_pass.main(...) and is called by run_goldens.py:
 
   forward_<architecture>.py FOLDER    writes forward-<architecture>.gguf, .ref.json and .ref.bin
+
+Where a decoder reads an encoder's input, forward(weights, tokens, decoder_tokens) returns {"encoder": ..., "logits": ...}.
 """
 import json
 import os
@@ -73,16 +75,22 @@ def causal_attention(q, k, v, n_heads, n_kv_heads, window=0, cap=0):
     """Query head h reads KV head h // (n_heads / n_kv_heads); position p sees 0 .. p, with a window the last `window` of
     them; with a cap scores are bent below it."""
     tokens = q.shape[0]
-    q, k, v = q.reshape(tokens, n_heads, -1), k.reshape(tokens, n_kv_heads, -1), v.reshape(tokens, n_kv_heads, -1)
-    out = np.empty((tokens, n_heads, v.shape[2]))
     back = np.arange(tokens)[:, None] - np.arange(tokens)[None, :]   # how far a key lies behind a query
     hidden = np.where((back < 0) | (back >= (window or tokens)), -np.inf, 0)
+    return attention(q / np.sqrt(q.shape[1] // n_heads), k, v, n_heads, n_kv_heads, hidden, cap)
+
+
+def attention(q, k, v, n_heads, n_kv_heads, bias=0, cap=0):
+    """Without a scale; bias is added to the scores, [queries, keys] or [heads, queries, keys], behind the cap."""
+    tokens = q.shape[0]
+    q, k, v = q.reshape(tokens, n_heads, -1), k.reshape(len(k), n_kv_heads, -1), v.reshape(len(v), n_kv_heads, -1)
+    bias = np.broadcast_to(bias, (n_heads, tokens, len(k)))
+    out = np.empty((tokens, n_heads, v.shape[2]))
     for h in range(n_heads):
-        kv = h // (n_heads // n_kv_heads)
-        scores = q[:, h] @ k[:, kv].T / np.sqrt(q.shape[2])
-        scores = (cap * np.tanh(scores / cap) if cap else scores) + hidden
+        scores = q[:, h] @ k[:, h // (n_heads // n_kv_heads)].T
+        scores = (cap * np.tanh(scores / cap) if cap else scores) + bias[h]
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        out[:, h] = weights / weights.sum(axis=1, keepdims=True) @ v[:, kv]
+        out[:, h] = weights / weights.sum(axis=1, keepdims=True) @ v[:, h // (n_heads // n_kv_heads)]
     return out.reshape(tokens, -1)
 
 
@@ -114,17 +122,27 @@ def write_gguf(path, architecture, settings, tensors):
         file.write(head + b"\0" * (-len(head) % ALIGNMENT) + data)
 
 
-def main(architecture, settings, forward, seed=1):
+def main(architecture, settings, forward, seed=1, reads_input=False):
     name = os.path.join(sys.argv[1], "forward-" + architecture)
     weights, cases, outputs, offset = Weights(seed), [], [], 0
     for number, length in enumerate((1, 7, 40)):
-        tokens = np.random.default_rng(seed + number).integers(N_VOCAB, size=length)
-        logits = forward(weights, tokens)
-        assert logits.shape == (length, N_VOCAB) and np.isfinite(logits).all()
-        cases.append({"id": "s%d" % number, "tokens": tokens.tolist(), "outputs": {"logits": {
-            "offset": offset, "rows": length, "cols": N_VOCAB, "absmax": float(np.abs(logits).max())}}})
-        outputs.append(logits.astype("<f4").tobytes())
-        offset += len(outputs[-1])
+        random = np.random.default_rng(seed + number)
+        tokens = random.integers(N_VOCAB, size=length)
+        case = {"id": "s%d" % number, "tokens": tokens.tolist(), "outputs": {}}
+        if reads_input:
+            decoder_tokens = random.integers(N_VOCAB, size=length + 3)
+            case["decoder_tokens"] = decoder_tokens.tolist()
+            found = forward(weights, tokens, decoder_tokens)
+        else:
+            found = {"logits": forward(weights, tokens)}
+        assert found["logits"].shape == (len(case.get("decoder_tokens", tokens)), N_VOCAB)
+        for output, values in found.items():
+            assert np.isfinite(values).all()
+            case["outputs"][output] = {"offset": offset, "rows": values.shape[0], "cols": values.shape[1],
+                                       "absmax": float(np.abs(values).max())}
+            outputs.append(values.astype("<f4").tobytes())
+            offset += len(outputs[-1])
+        cases.append(case)
     write_gguf(name + ".gguf", architecture, settings, weights.tensors)
     with open(name + ".ref.bin", "wb") as file:
         file.write(b"".join(outputs))

@@ -1,5 +1,6 @@
 // A model opened through the public C API, for tests: failures are exceptions with the API's sentence.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -44,22 +45,55 @@ class OpenedModel {
   // -1 where the model adds none.
   int32_t start_token() const { return info_.adds_bos != 0 ? info_.bos_token : -1; }
 
-  // The logits after each token of a fresh sequence with an f32 KV; batch 0: the default.
-  void evaluate(const std::vector<int32_t>& tokens, uint32_t batch, const OnLogits& on_logits) {
+  // Hidden states of all tokens; what they are pooled to, and that of length 1; both empty where the model does not
+  // pool.
+  struct Encoded {
+    std::vector<float> hidden, pooled, embedding;
+  };
+  Encoded encode(const std::vector<int32_t>& tokens) {
     mote_session_options options = {};
     options.struct_bytes = sizeof options;
     options.context = static_cast<uint32_t>(tokens.size());
-    options.max_batch = batch == 0 ? 0 : std::min(batch, options.context);
-    options.max_output_rows = std::min<uint32_t>(16, options.max_batch == 0 ? options.context : options.max_batch);
     options.kv_type = MOTE_KV_F32;
     mote_session* session = nullptr;
     need(mote_session_open(model_, &options, {}, &session, &error_));
+    Encoded found;
+    const float* values = nullptr;
+    size_t rows = 0, d_model = 0;
+    mote_status status = mote_encode(session, tokens.data(), tokens.size(), &error_);
+    if (status == MOTE_OK) status = mote_hidden(session, &values, &rows, &d_model, &error_);
+    if (status == MOTE_OK) found.hidden.assign(values, values + rows * d_model);
+    if (status == MOTE_OK && mote_embedding(session, MOTE_EMBEDDING_RAW, &values, &d_model, nullptr) == MOTE_OK)
+      found.pooled.assign(values, values + d_model);
+    if (status == MOTE_OK && mote_embedding(session, 0, &values, &d_model, nullptr) == MOTE_OK)
+      found.embedding.assign(values, values + d_model);
+    mote_session_close(session, nullptr);
+    need(status);
+    return found;
+  }
+
+  // The logits after each token of a fresh sequence with an f32 KV, behind an encoder's input where there is one; batch
+  // 0: the default.
+  void evaluate(const std::vector<int32_t>& tokens, uint32_t batch, const OnLogits& on_logits,
+                const std::vector<int32_t>& input = {}) {
+    mote_session_options options = {};
+    options.struct_bytes = sizeof options;
+    options.context = static_cast<uint32_t>(std::max(tokens.size(), input.size()));
+    options.max_batch =
+        batch == 0 ? 0 : std::min(std::max(batch, static_cast<uint32_t>(input.size())), options.context);
+    options.max_output_rows = std::min(16u, batch == 0 ? options.context : batch);
+    options.kv_type = MOTE_KV_F32;
+    mote_session* session = nullptr;
+    need(mote_session_open(model_, &options, {}, &session, &error_));
+    mote_status status = MOTE_OK;
+    if (!input.empty()) status = mote_encode(session, input.data(), input.size(), &error_);
     const auto forward = [](void* user, size_t first, size_t rows, const float* logits, size_t) -> int32_t {
       (*static_cast<const OnLogits*>(user))(first, rows, logits);
       return 0;
     };
-    const mote_status status = mote_evaluate(session, tokens.data(), tokens.size(), forward,
-                                             const_cast<OnLogits*>(&on_logits), nullptr, &error_);
+    if (status == MOTE_OK)
+      status = mote_evaluate(session, tokens.data(), tokens.size(), forward, const_cast<OnLogits*>(&on_logits), nullptr,
+                             &error_);
     mote_session_close(session, nullptr);
     need(status);
   }

@@ -4,7 +4,7 @@
   run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE] [--real MODEL]
 
 SECTION: quant, logits, tokens, stream, sampler, or, with a real model (smollm2, gemma3) that MOTE_SMOLLM2 or MOTE_GEMMA3
-names, prompts, follow, perplexity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
+names, prompts, follow, perplexity, or with the one that MOTE_MINILM names, similarity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
 Exit status 0: all within the limits; 1: not, or nothing was compared; 4: what the section needs is not there (skipped).
 The limits are those of the goldens' own page (8-bit activations are judged by their relative root mean square).
 """
@@ -25,7 +25,10 @@ MODELS = {
     "llama": ["tiny-llama-rope3-f32", "tiny-llama-plain-f16"] + ["tiny-llama-256-" + kind for kind in (
         "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4").split()],
     "qwen2": ["tiny-qwen2-f32"], "qwen3": ["tiny-qwen3-f32"], "gemma3": ["tiny-gemma3-f32"], "gpt2": ["tiny-gpt2-f32"],
+    "bert": ["tiny-bert-mean-f32", "tiny-bert-cls-f32"],
+    "t5": ["tiny-t5-gated-f32"],
 }
+ENCODERS = ("bert", "t5")   # architectures with an encoder
 ARCHES_INC = os.path.join(HERE, "..", "..", "core", "model", "arches.inc")
 TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", "tiny-qwen3-f32", "tiny-gemma3-f32",
               "tiny-gpt2-f32", "tiny-t5-gated-f32", "tiny-bert-mean-f32"]
@@ -89,8 +92,8 @@ class Goldens:
         """Runs check.py; True when it found nothing wrong."""
         return subprocess.run([sys.executable, os.path.join(HERE, "check.py"), *arguments]).returncode == 0
 
-    def real_model(self):
-        variable = "MOTE_" + self.real.upper()
+    def real_model(self, variable=None):
+        variable = variable or "MOTE_" + self.real.upper()
         model = os.environ.get(variable)
         if not model:
             print("skipped: %s is not set" % variable)
@@ -128,11 +131,14 @@ def logits(goldens):
     for architecture, forward in architectures().items():
         if goldens.only not in (None, architecture):
             continue
-        right, compared = logits_of(goldens, MODELS.get(architecture, []), goldens.path("models"))
+        backends = WITH_OTHERS.get(goldens.backend, goldens.backend)
+        if architecture in ENCODERS and backends == "vulkan":
+            backends += ",cpu"   # which runs what it leaves
+        right, compared = logits_of(goldens, MODELS.get(architecture, []), goldens.path("models"), backends)
         good &= right
         if forward is not None:
             subprocess.run([sys.executable, "-B", forward, goldens.scratch], check=True)
-            right, more = logits_of(goldens, ["forward-" + architecture], goldens.scratch)
+            right, more = logits_of(goldens, ["forward-" + architecture], goldens.scratch, backends)
             good, compared = good and right, compared + more
         if compared == 0:
             print("FAIL tests/golden has no outputs of the architecture", architecture)
@@ -140,8 +146,8 @@ def logits(goldens):
     return good
 
 
-def logits_of(goldens, models, folder):
-    good, compared, backends = True, 0, WITH_OTHERS.get(goldens.backend, goldens.backend)
+def logits_of(goldens, models, folder, backends):
+    good, compared = True, 0
     for name in models:
         model, reference = os.path.join(folder, name + ".gguf"), os.path.join(folder, name + ".ref.json")
         if not (goldens.have(model) and goldens.have(reference)):
@@ -294,7 +300,23 @@ def perplexity(goldens):
     return good
 
 
-SECTIONS = {section.__name__: section for section in (quant, logits, tokens, stream, sampler, prompts, follow, perplexity)}
+def similarity(goldens):
+    """MiniLM's vectors of ten sentences and the cosine of each pair."""
+    import numpy as np
+    model, found = goldens.real_model("MOTE_MINILM"), goldens.out("similarity.bin")
+    reference = goldens.path("real", "minilm.json")
+    want = json.load(open(reference))
+    goldens.dump("embed", model, reference, found, "--backend", goldens.backend)
+    shape = want["rows"], want["dim"]
+    vectors = np.fromfile(found, "<f4").reshape(shape).astype(np.float64)
+    expected = np.fromfile(goldens.path("real", want["data"]), "<f4").reshape(shape).astype(np.float64)
+    cosines, numbers = np.abs(vectors @ vectors.T - np.array(want["cosine"])).max(), np.abs(vectors - expected).max()
+    print("cosines off by %.2g at most (limit 0.002), vectors by %.2g (limit 2e-4)" % (cosines, numbers))
+    return bool(cosines <= 0.002 and numbers <= 2e-4)
+
+
+SECTIONS = {section.__name__: section for section in (quant, logits, tokens, stream, sampler, prompts, follow, perplexity,
+                                                      similarity)}
 
 
 def main():

@@ -1,4 +1,4 @@
-// load_many --base bpe|spm|unigram|wordpiece|windows FILE: writes a small whole model, to be damaged.
+// load_many --base bpe|spm|unigram|wordpiece|windows|bert|t5 FILE: writes a small whole model, to be damaged.
 // load_many FOLDER FIRST: for each line of FOLDER/list from line FIRST on, opens that model of FOLDER and uses it as an
 // app would, in memory of exactly its quotes. Prints "name", before it begins, and then "accepted", or "rejected" and
 // the sentence. What a mutant may do is fail with a sentence; a crash, a hang or a sanitizer's report ends the program.
@@ -69,6 +69,11 @@ void use(mote_model* model, mote_session* session) {
   if (session == nullptr) return;
   int32_t token = 0;
   for (int32_t i = 0; i < 20; ++i) ids[i] = i * 7;
+  const float* vector = nullptr;
+  size_t d_model = 0;
+  keep(mote_encode(session, ids, 8, &error));
+  keep(mote_hidden(session, &vector, &n, &d_model, &error));
+  keep(mote_embedding(session, 0, &vector, &d_model, &error));
   if (!keep(mote_feed(session, ids, 20, &n, &error))) return;
   for (int i = 0; i < 3; ++i) keep(mote_next(session, &token, &error));
   mote_text piece{};
@@ -129,7 +134,8 @@ int write_base(const std::string& kind, const char* path) {
   }
   if (kind == "unigram") toy.tokenizer = ToyTokenizer::unigram;
   if (kind == "wordpiece") toy.tokenizer = ToyTokenizer::word_pieces;
-  const Bytes bytes = kind == "windows" ? toy_gemma3(toy).bytes() : toy_llama(toy).bytes();
+  const auto model = kind == "windows" ? toy_gemma3 : kind == "bert" ? toy_bert : kind == "t5" ? toy_t5 : toy_llama;
+  const Bytes bytes = model(toy).bytes();
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   return file.good() ? 0 : 1;
@@ -140,7 +146,7 @@ int write_base(const std::string& kind, const char* path) {
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--base") return write_base(argv[2], argv[3]);
   if (argc != 3)
-    return std::fputs("load_many --base bpe|spm|unigram|wordpiece|windows FILE | FOLDER FIRST\n", stderr), 2;
+    return std::fputs("load_many --base bpe|spm|unigram|wordpiece|windows|bert|t5 FILE | FOLDER FIRST\n", stderr), 2;
   const std::string folder = argv[1];
   std::ifstream list(folder + "/list");
   std::string name;

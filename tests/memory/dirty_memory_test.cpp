@@ -18,7 +18,8 @@ struct Run {
 // Everything lives in guarded memory of exactly the quotes, filled with one byte.
 Run run_in(uint8_t fill, const char* backend, uint32_t threads, const Bytes& bytes,
            const mote_session_options& options) {
-  const mote_engine_options engine_with = engine_options(backend, threads);
+  const std::string backends = with_cpu(backend);
+  const mote_engine_options engine_with = engine_options(backends.c_str(), threads);
   const GuardedMemory engine_memory(quote_engine(engine_with).total_bytes, 64, Guard::pages, fill);
   const Engine engine(engine_with, {engine_memory.data(), engine_memory.bytes()});
   const ModelQuotes quotes = quote_model(engine, bytes, options);
@@ -30,13 +31,14 @@ Run run_in(uint8_t fill, const char* backend, uint32_t threads, const Bytes& byt
   const size_t context = options.context == 0 ? 512 : options.context;
   const size_t n_prompt = context > 60 ? 50 : context / 2 + 1;
   Run run;
-  run.logits = logits_after(session, some_tokens(n_prompt, 256));
-  const Answer said = answer(session, 12);
-  run.text = said.text;
-  run.tokens = said.tokens;
+  if (!use_encoder(session, &run.logits)) return run;
   const auto append = [&](const std::vector<float>& more) {
     run.logits.insert(run.logits.end(), more.begin(), more.end());
   };
+  append(logits_after(session, some_tokens(n_prompt, 256)));
+  const Answer said = answer(session, 12);
+  run.text = said.text;
+  run.tokens = said.tokens;
   if (said.finish != MOTE_FINISH_CONTEXT_FULL) append(step(session));
   mote_rewind(session, n_prompt / 2 + 1, nullptr);
   append(step(session));
@@ -46,10 +48,11 @@ Run run_in(uint8_t fill, const char* backend, uint32_t threads, const Bytes& byt
 TEST_CASE("Logits and text are the same bits whatever the memory held before", "[memory][dirty]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
-  const ToyModel toy = GENERATE(from_range(kToyModels));
+  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_llama, toy_phi3, toy_t5, toy_bert);
   const Bytes bytes = toy({}).bytes();
   for (const Shape& shape : session_shapes()) {
-    CAPTURE(backend, threads, shape.name);
+    if (toy == toy_bert && shape.options.n_logit_bias != 0) continue;   // there are no logits
+    CAPTURE(backend, threads, name_of(toy), shape.name);
     const Run clean = run_in(0x00, backend, threads, bytes, shape.options);
     REQUIRE(!clean.logits.empty());
     for (const uint8_t fill : {uint8_t{0xFF}, uint8_t{0x7F}}) {

@@ -61,6 +61,9 @@ void* call_all(void* argument) {
   keep(mote_chat_text(model, "chatml", messages, 2, 1, chat, sizeof chat, &count, nullptr));
   keep(mote_chat_tokens(model, "chatml", messages, 2, 1, calls.scratch, ids, 512, &count, nullptr));
   keep(mote_detokenize(model, ids, count, chat, sizeof chat, &count, nullptr));
+  const float* vector = nullptr;
+  mote_encode(session, calls.tokens->data(), 3, nullptr);   // refused, but for a model with an encoder
+  mote_embedding(session, 0, &vector, &count, nullptr);
   keep(mote_feed(session, calls.tokens->data(), 20, &count, nullptr));
   keep(mote_next(session, &token, nullptr));
   keep(mote_text_next(session, &text, nullptr));

@@ -154,7 +154,27 @@ TEST_CASE("Shapes that contradict each other are said in a sentence", "[ops][pla
       {"add", [](B& b, Value x) { b.add(x, b.linear(x, matrix(31, 32))); }, "add is given rows of 32 and of 31"},
       {"gate", [](B& b, Value x) { b.gate(x, b.linear(x, matrix(31, 32)), Activation::silu); }, "gate is given"},
       {"add of other rows", [](B& b, Value x) { b.add(x, b.take_wanted_rows(x)); }, "add is given"},
+      {"positions of picked rows", [](B& b, Value x) { b.position_embed(b.take_wanted_rows(x), matrix(8, 32)); },
+       "position_embed needs a row for each position"},
+      {"rope of picked rows", [](B& b, Value x) { b.rope(b.take_wanted_rows(x), 16, rope(16)); }, "rope needs a row"},
+      {"append of picked rows",
+       [](B& b, Value x) { b.append(b.kv_state(2, 16, 16), b.take_wanted_rows(x), b.take_wanted_rows(x)); },
+       "append needs a row"},
+      {"queries of picked rows",
+       [](B& b, Value x) { b.causal_attention(b.take_wanted_rows(x), b.kv_state(2, 16, 16), {2, 1, 0}); },
+       "attention needs a row"},
+      {"heads beyond a row", [](B& b, Value x) { b.causal_attention(x, b.kv_state(1, 16, 1u << 31), {2, 1, 0}); },
+       "2 heads of 2147483648 values"},
       {"take_rows twice", [](B& b, Value x) { b.take_wanted_rows(b.take_wanted_rows(x)); }, "taken already"},
+      {"biases of distances", [](B& b, Value x) { b.causal_attention(x, b.kv_state(2, 16, 16), {2, 1, 0}, vector(4)); },
+       "2 heads is given 4 biases"},
+      {"all of the past", [](B& b, Value x) { b.full_attention(x, b.kv_state(2, 16, 16), {2, 1, 0}); },
+       "one of the decoder"},
+      {"an encoder behind", [](B& b, Value) { b.enter_phase(Phase::encode); }, "encodes after it decodes"},
+      {"pool", [](B& b, Value x) { b.pool(x, Pooling::mean); }, "no encoder's"},
+      {"embed", [](B& b, Value) { b.embed(matrix(10, 32), vector(31)); }, "adds 31 values to rows of 32"},
+      {"two vocabularies", [](B& b, Value) { b.embed(matrix(11, 32)); }, "tokens of 10 and of 11"},
+      {"an encoder's result", [](B& b, Value x) { CHECK(!b.encoded(x).ok()); }, "an encoder's result"},
       {"logits of all rows", [](B& b, Value x) { CHECK(!b.logits(x).ok()); }, "for every token"},
       {"logits of nothing", [](B& b, Value) { CHECK(!b.logits({}).ok()); }, "for every token"},
   };
@@ -171,6 +191,51 @@ TEST_CASE("Shapes that contradict each other are said in a sentence", "[ops][pla
       CHECK(b.status().code() == Code::bad_model);
       CHECK(sentence.find(wrong.sentence) != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("An encoder's states cross to the decoder, its Values do not", "[ops][plan]") {
+  std::vector<Step> steps(16);
+  std::vector<ValueInfo> values(16);
+  std::vector<StateInfo> states(4);
+  const auto begin = [](PlanBuilder& b, State* across) {
+    b.enter_phase(Phase::encode);
+    const Value x = b.embed(matrix(10, 32));
+    *across = b.append(b.kv_state(2, 16, 16), x, x);
+    static_cast<void>(b.encoded(x, b.pool(x, Pooling::cls)).ok());
+    b.enter_phase(Phase::decode);
+    return x;
+  };
+  State across;
+  PlanBuilder good(steps, values, states);
+  begin(good, &across);
+  const Value q = good.embed(matrix(10, 32));
+  const Value y = good.full_attention(q, across, {2, 1, 0});
+  REQUIRE(good.logits(good.linear(good.take_wanted_rows(y), matrix(10, 32))).ok());
+  const Plan plan = good.finish().value();
+  CHECK((plan.encodes() && plan.decodes()));
+  CHECK(plan.n_vocab == 10);
+  CHECK(plan.states[0].phase == Phase::encode);
+  CHECK(plan.states[0].last_step == 4);   // the decoder's attention
+  CHECK(plan.values[plan.hidden.id].last_step == UINT32_MAX);
+  CHECK(plan.values[plan.pooled.id].last_step == UINT32_MAX);
+
+  struct Wrong {
+    std::function<void(PlanBuilder&, Value, State)> build;
+    const char* sentence;
+  };
+  const Wrong table[] = {
+      {[](PlanBuilder& b, Value x, State) { b.scale(x, 2); }, "scale is given a Value of the other phase"},
+      {[](PlanBuilder& b, Value, State s) { b.append(s, b.embed(matrix(10, 32)), {}); }, "of the other phase"},
+      {[](PlanBuilder& b, Value, State s) { b.causal_attention(b.embed(matrix(10, 32)), s, {2, 1, 0}); },
+       "causal attention is given a state of the other phase"},
+  };
+  for (const Wrong& wrong : table) {
+    PlanBuilder b;
+    const Value x = begin(b, &across);
+    wrong.build(b, x, across);
+    CAPTURE(wrong.sentence);
+    CHECK(std::string(b.status().message()).find(wrong.sentence) != std::string::npos);
   }
 }
 

@@ -148,3 +148,28 @@ TEST_CASE("Measuring a placement takes what placing takes", "[pipeline][placemen
   CHECK(measured.value().parts_count == 5);
   CHECK(measuring.used_bytes() == arena.used_bytes());
 }
+
+TEST_CASE("Parts are cut where the phase changes, unless a state crosses", "[pipeline][placement]") {
+  for (const bool crosses : {false, true}) {
+    const TestPlan test([crosses](PlanBuilder& b) {
+      b.enter_phase(Phase::encode);
+      const Value x = b.embed(fake_matrix(100, 16));
+      static_cast<void>(b.encoded(x).ok());
+      const State all = b.append(b.kv_state(2, 8, 8), x, x);
+      b.enter_phase(Phase::decode);
+      Value y = b.embed(fake_matrix(100, 16));
+      if (crosses) y = b.full_attention(y, all, {2, 1, 0});
+      static_cast<void>(b.logits(b.linear(b.take_wanted_rows(y), fake_matrix(100, 16))).ok());
+    });
+    FakeBackend only{"only"};
+    std::vector<Backend*> list = {&only};
+    PartWalk parts(test.plan, list, 0);
+    std::vector<PlacedPart> found;
+    for (PlacedPart part; parts.next(&part);) found.push_back(part);
+    REQUIRE(parts.status().ok());
+    REQUIRE(found.size() == (crosses ? 1 : 2));
+    CHECK(found.front().part.runs_in(Phase::encode));
+    CHECK(found.front().part.runs_in(Phase::decode) == crosses);
+    CHECK(found.back().part.runs_in(Phase::decode));
+  }
+}

@@ -14,7 +14,7 @@ using namespace mote::test;
 namespace {
 
 uint64_t bytes_of(const ValueInfo& value, const SessionShape& shape, uint32_t over_read) {
-  const uint64_t rows = value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
+  const uint64_t rows = most_rows_of({0, value.rows, value.columns}, shape);
   return (rows * value.columns * 4 + over_read + 63) / 64 * 64;
 }
 

@@ -36,6 +36,9 @@ struct ToyOptions {
   ToyTokenizer tokenizer = ToyTokenizer::byte_bpe;
   std::string pre = "smollm";   // byte_bpe: tokenizer.ggml.pre
   bool add_bos = false;
+  bool gated = true;           // t5
+  uint32_t n_buckets = 32;     // t5
+  uint32_t pooling_type = 1;   // bert
 };
 
 // Two narrow layers; and one wide enough that the cpu backend shares out one row of it.
@@ -53,9 +56,16 @@ GgufBuilder toy_gemma3(const ToyOptions& options = {});
 // The same as `phi3`, with that window in layers 0, 2, ...: what every backend runs. Without `rope_factors`.
 GgufBuilder toy_phi3(const ToyOptions& options = {});
 
-// What sessions do is tested with each: layers that keep every position, and rings beside them.
+// The encoder of the paper, and an encoder with a decoder; as many heads of keys as of queries, no rope.
+GgufBuilder toy_bert(const ToyOptions& options = {});
+GgufBuilder toy_t5(const ToyOptions& options = {});
+
+// What sessions do is tested with each: layers that keep every position, rings beside them, and
+// a decoder with an encoder (tests/api/kit.h gives its sessions an input).
 using ToyModel = GgufBuilder (*)(const ToyOptions& options);
-inline constexpr ToyModel kToyModels[] = {toy_llama, toy_phi3};
+inline constexpr ToyModel kToyModels[] = {toy_llama, toy_phi3, toy_t5};
+
+const char* name_of(ToyModel toy);   // "t5"
 
 // Only the tokenizer's entries, for a vocabulary-only file.
 void add_toy_tokenizer(GgufBuilder& to, const ToyOptions& options);

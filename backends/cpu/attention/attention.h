@@ -2,11 +2,13 @@
 //
 // Canonical order of one output row (one query position, one head). q is first multiplied by one f32 number:
 // scale * log2(e), formed in double and rounded once; with a soft cap by `scale` alone. The query at position p sees
-// positions begin .. p, begin = 0 or, with a window w, max(0, p - w + 1).
+// positions begin .. p, begin = 0 or, with a window w, max(0, p - w + 1); one that sees all of an encoder's input sees
+// positions 0 .. n - 1, whatever its own: the order is that of a query at position n - 1, but for the bias.
 //
 //   score s[i] = fma chain over d = 0, 1, 2, ... from +0: s = fma(q[d], k[i][d], s)
 //     soft cap: s[i] = f32(c * tanh(s[i] / c)) * f32(log2(e)), the first in double, the product in f32; a NaN becomes
 //     +infinity, so that y becomes NaN (without a cap no finite score can stand beside a NaN: y is NaN by itself)
+//     bias by distance: s[i] = s[i] + f32(b * f32(log2(e))), b that of the distance from the query's own position
 //   Positions go in blocks of 64 at 0, 64, 128, ...; only blocks with a visible position are visited. In a block a
 //   position that is not visible has s = -infinity, hence p = 0:
 //     m' = max(m, all s)  (a NaN score is passed over);  a = exp2_lane(m - m');  p[i] = exp2_lane(s[i] - m')
@@ -51,9 +53,12 @@ struct AttentionJob {
   uint32_t window;        // 0: none
   float scale, softcap;   // softcap 0: none
   uint32_t first_chunk, end_chunk;
-  uint32_t items;                    // at most kAttentionItems
-  const float* q[kAttentionItems];   // [key_dim] each
-  uint32_t position[kAttentionItems];
+  uint32_t items;                           // at most kAttentionItems
+  const float* q[kAttentionItems];          // [key_dim] each
+  uint32_t position[kAttentionItems];       // the last that it sees
+  const float* bias[kAttentionItems];       // of its head, [2 * max_distance + 1]; null: none, for all items
+  uint32_t own_position[kAttentionItems];   // with a bias
+  uint32_t max_distance;
   float* record[kAttentionItems];   // out; null: y is written instead
   float* y[kAttentionItems];        // out, [value_dim] each
   float* scratch;                   // attention_scratch_floats, 64-aligned

@@ -57,6 +57,19 @@ inline bool sees(const AttentionJob& job, uint32_t item, uint32_t begin, uint32_
   return job.position[item] >= begin && first_visible(job, item) < begin + count;
 }
 
+// Adds the bias of the distances from the item's own position to [begin, begin + 16).
+inline void add_bias(const AttentionJob& job, uint32_t item, uint32_t begin, float* lanes) {
+  constexpr float kLog2EFloat = static_cast<float>(kLog2E);
+  const auto farthest = static_cast<int32_t>(job.max_distance);   // positions and distances are below 2^31
+  const int32_t first = static_cast<int32_t>(begin) - static_cast<int32_t>(job.own_position[item]);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    int32_t distance = first + static_cast<int32_t>(i);
+    distance = distance < -farthest ? -farthest : distance;
+    distance = distance > farthest ? farthest : distance;
+    lanes[i] = lanes[i] + job.bias[item][static_cast<uint32_t>(distance + farthest)] * kLog2EFloat;
+  }
+}
+
 template <class Element>
 void score_block(const AttentionJob& job, const AttentionScratch& s, uint32_t block) {
   for (uint32_t sub = 0; sub < kAttentionBlock; sub += kLanes) {
@@ -84,6 +97,7 @@ void score_block(const AttentionJob& job, const AttentionScratch& s, uint32_t bl
           lanes[i] = capped != capped ? __builtin_inff() : capped;
         }
       }
+      if (job.bias[item] != nullptr) add_bias(job, item, begin, lanes);
       const uint32_t first = first_visible(job, item), position = job.position[item];
       for (uint32_t i = 0; i < kLanes; ++i)
         scores[i] = begin + i >= first && begin + i <= position ? lanes[i] : kMinusInfinity;

@@ -25,7 +25,8 @@ struct Work {
   const KvState* state;
   AttentionAttributes attributes;
   KvType kv_type;
-  uint32_t first_position;
+  const float* bias;   // [heads, 2 * max_distance + 1] or null
+  uint32_t first_position, n_encoded;
   uint32_t rows, group;   // group: heads that share a KV head
   uint32_t tile, tiles;   // items of a tile; tiles of a KV head
   const AttentionTable* table;
@@ -41,6 +42,7 @@ struct Work {
     job.window = info.window;
     job.scale = attributes.scale;
     job.softcap = attributes.softcap;
+    job.max_distance = attributes.max_distance;
     const uint32_t first = tile_index * tile;
     job.items = std::min(tile, rows * group - first);
     for (uint32_t i = 0; i < job.items; ++i) {
@@ -48,12 +50,15 @@ struct Work {
       const size_t at = size_t{row} * attributes.n_heads + head;
       job.q[i] = q + at * info.key_dim;
       job.y[i] = y + at * info.value_dim;
-      job.position[i] = first_position + row;
+      job.position[i] = last_seen(row);
+      job.own_position[i] = first_position + row;
+      if (bias != nullptr) job.bias[i] = bias + head * (2 * size_t{attributes.max_distance} + 1);
     }
     job.first_chunk = first_chunk(job.position[0]);
     job.end_chunk = job.position[job.items - 1] / kAttentionChunk + 1;
     return job;
   }
+  uint32_t last_seen(uint32_t row) const { return attributes.sees == Sees::all ? n_encoded - 1 : first_position + row; }
   uint32_t first_chunk(uint32_t position) const {
     const uint32_t window = state->info().window;
     return (window == 0 || position < window ? 0 : position - window + 1) / kAttentionChunk;
@@ -115,7 +120,7 @@ Status run_append(const PreparedStep& prepared, const RunContext& context) {
     }
   });
   const uint32_t nan_row = first_nan_row.load(std::memory_order_relaxed);
-  if (nan_row < rows) context.first_nan.note(first + nan_row, state.info().layer);
+  if (nan_row < rows) context.first_nan.note(first + nan_row, prepared.step->layer);
   return {};
 }
 
@@ -127,12 +132,17 @@ Status run_attention(const PreparedStep& prepared, const RunContext& context) {
   work.state = &state;
   work.attributes = prepared.step->attributes.attention;
   work.kv_type = context.kv_type;
+  work.bias = prepared.step->vector.data;
   work.first_position = context.batch.first_position;
+  work.n_encoded = context.batch.n_encoded;
   work.rows = static_cast<uint32_t>(context.batch.tokens.size());
   const uint32_t kv_heads = state.info().n_kv_heads;
   work.group = work.attributes.n_heads / kv_heads;
   work.table = prepared.attention;
   if (work.rows == 0) return {};
+  if (work.attributes.sees == Sees::all && (work.n_encoded == 0 || work.n_encoded > state.capacity()))
+    return Status::error(Code::invalid_argument, "a batch reads {} encoded positions, layer {} has {}", work.n_encoded,
+                         prepared.step->layer, state.capacity());
 
   // Tiles as large as they may be, but at least two per lane.
   const uint64_t items = uint64_t{work.rows} * work.group;
@@ -140,8 +150,8 @@ Status run_attention(const PreparedStep& prepared, const RunContext& context) {
   work.tile = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kAttentionItems));
   work.tiles = static_cast<uint32_t>((items + work.tile - 1) / work.tile);
 
-  const uint32_t last = work.first_position + work.rows - 1;
-  const uint32_t chunks = last / kAttentionChunk + 1 - work.first_chunk(work.first_position);
+  const uint32_t last = work.last_seen(work.rows - 1);
+  const uint32_t chunks = last / kAttentionChunk + 1 - work.first_chunk(work.last_seen(0));
   if (work.rows == 1 && chunks > 1) {
     attend_split(work, context, chunks);
     return {};

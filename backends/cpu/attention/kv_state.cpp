@@ -26,7 +26,7 @@ float to_finite(float value, float*) {
 void KvState::take(const StateInfo& info, const SessionShape& shape, Arena& arena) {
   info_ = &info;
   element_bytes_ = shape.kv_type == KvType::f16 ? 2 : 4;
-  uint64_t capacity = round_up(shape.context, kAttentionBlock);
+  uint64_t capacity = round_up(capacity_of(info, shape), kAttentionBlock);
   if (info.window != 0)
     capacity = std::min(capacity, round_up(uint64_t{info.window} - 1 + shape.max_batch, kAttentionBlock));
   capacity = std::max<uint64_t>(capacity, kAttentionBlock);   // slots are counted modulo this

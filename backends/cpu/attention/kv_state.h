@@ -3,8 +3,8 @@
 // Layout, so that decode and prefill walk the same numbers in the same order with no horizontal sums:
 //   keys    [n_kv_heads, capacity / 16, key_dim, 16]: a lane is a position
 //   values  [n_kv_heads, capacity, value_dim]: a lane is a dimension
-// Position p lies in slot p % capacity. Without a window the capacity is the context; with one, a ring that holds
-// the window and one batch, so a batch never overwrites what its own rows see.
+// Position p lies in slot p % capacity. Without a window the capacity is the context (of an encoder's input: a batch);
+// with one, a ring that holds the window and one batch, so a batch never overwrites what its own rows see.
 //
 // What is stored is finite: NaN becomes 0 (and the run fails, core/ops/first_nan.h), anything beyond the type's range
 // its largest number of that sign. The memory of a block of 64 slots is zeroed when the first position enters it, so

@@ -69,12 +69,13 @@ struct Cache {
 
 struct Query {
   std::vector<float> q;
-  uint32_t position;
+  uint32_t position, last;   // its own, and the last that it sees
 };
 
 // The kernel's outputs for queries of one KV head in calls of `tile` rows; `split`: chunk by chunk, then merged.
 std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& table, uint32_t kv_head, float scale,
-                                  float softcap, const std::vector<Query>& queries, uint32_t tile, bool split) {
+                                  float softcap, const std::vector<Query>& queries, uint32_t tile, bool split,
+                                  const std::vector<float>& bias = {}) {
   const StateInfo& info = cache.info;
   std::vector<Line> scratch = dirty(attention_scratch_floats(info.key_dim, info.value_dim) * 4);
   const uint32_t record = attention_record_floats(info.value_dim);
@@ -88,8 +89,11 @@ std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& tabl
     job.items = std::min(tile, static_cast<uint32_t>(queries.size()) - first);
     uint32_t low = UINT32_MAX, high = 0;
     for (uint32_t i = 0; i < job.items; ++i) {
-      const uint32_t position = queries[first + i].position;
-      job.q[i] = queries[first + i].q.data(), job.position[i] = position,
+      const uint32_t position = queries[first + i].last;
+      job.q[i] = queries[first + i].q.data(), job.position[i] = position;
+      job.own_position[i] = queries[first + i].position;
+      job.bias[i] = bias.empty() ? nullptr : bias.data();
+      job.max_distance = static_cast<uint32_t>(bias.size() / 2);
       job.y[i] = &y[size_t{first + i} * info.value_dim];
       low = std::min(low, info.window == 0 || position < info.window ? 0 : position - info.window + 1);
       high = std::max(high, position);
@@ -116,6 +120,8 @@ struct Shape {
   KvType type;
   float softcap;
   double size;
+  bool sees_all = false;
+  uint32_t max_distance = 0;   // 0: no bias
 };
 
 // All ways of calling every kernel for queries at the last positions; gives what differs.
@@ -129,13 +135,19 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
   for (const uint32_t kv_head : {0U, 1U}) {
     const std::vector<float> keys = cache.head(cache.keys, shape.key_dim, kv_head),
                              values = cache.head(cache.values, shape.value_dim, kv_head);
-    const AttentionInput input = {shape.key_dim, shape.value_dim, shape.window, scale,
-                                  shape.softcap, keys.data(),     values.data()};
+    std::vector<float> bias;
+    if (shape.max_distance != 0) bias = random.normals(2 * size_t{shape.max_distance} + 1, 2);
+    const AttentionInput input = {
+        shape.key_dim,     shape.value_dim, shape.window,  scale,
+        shape.softcap,     keys.data(),     values.data(), bias.empty() ? nullptr : bias.data(),
+        shape.max_distance};
     std::vector<Query> queries;
     std::vector<float> expected;
     for (uint32_t back = std::min(shape.positions, 11U); back-- > 0;) {
-      queries.push_back({random.normals(shape.key_dim, shape.size), shape.positions - 1 - back});
-      const std::vector<float> row = canonical_attention(input, queries.back().q.data(), queries.back().position);
+      const uint32_t position = shape.positions - 1 - back;
+      queries.push_back(
+          {random.normals(shape.key_dim, shape.size), position, shape.sees_all ? shape.positions - 1 : position});
+      const std::vector<float> row = canonical_attention(input, queries.back().q.data(), position, queries.back().last);
       expected.insert(expected.end(), row.begin(), row.end());
     }
     for (const AttentionVariant& variant : attention_variants()) {
@@ -143,7 +155,7 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
       for (const uint32_t tile : {1U, 3U, 8U, 0U}) {
         const std::string sentence =
             compare_floats(expected, kernel_outputs(cache, *variant.table, kv_head, scale, shape.softcap, queries,
-                                                    std::max(tile, 1U), tile == 0));
+                                                    std::max(tile, 1U), tile == 0, bias));
         if (!sentence.empty())
           wrong += std::string("\n") + variant.name + ", dims " + std::to_string(shape.key_dim) + " and " +
                    std::to_string(shape.value_dim) + ", window " + std::to_string(shape.window) + ", " +
@@ -160,13 +172,31 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
 TEST_CASE("every attention kernel has the bits of the canonical order, whatever shares a call", "[cpu][attention]") {
   constexpr KvType f16 = KvType::f16, f32 = KvType::f32;
   const Shape shapes[] = {
-      {64, 64, 0, 1, f16, 0, 1},      {64, 64, 0, 63, f16, 0, 1},    {64, 64, 0, 64, f32, 0, 2},
-      {64, 64, 0, 65, f16, 0, 3},     {1, 1, 0, 70, f32, 0, 1},      {7, 13, 0, 100, f16, 0, 1},
-      {13, 33, 0, 40, f32, 0, 1},     {128, 96, 0, 130, f16, 0, 1},  {16, 16, 0, 1023, f16, 0, 1},
-      {16, 16, 0, 1025, f16, 0, 1},   {16, 16, 0, 1030, f32, 0, 20}, {8, 8, 0, 2300, f16, 0, 3},
-      {16, 16, 1, 90, f16, 0, 1},     {16, 16, 64, 300, f16, 0, 1},  {16, 20, 65, 300, f32, 0, 1},
-      {16, 16, 100, 1100, f16, 0, 1}, {8, 8, 1100, 2200, f32, 0, 1}, {16, 16, 0, 150, f16, 30, 4},
-      {16, 16, 40, 150, f32, 50, 9},  {16, 16, 500, 90, f16, 0, 1},
+      {64, 64, 0, 1, f16, 0, 1},
+      {64, 64, 0, 63, f16, 0, 1},
+      {64, 64, 0, 64, f32, 0, 2},
+      {64, 64, 0, 65, f16, 0, 3},
+      {1, 1, 0, 70, f32, 0, 1},
+      {7, 13, 0, 100, f16, 0, 1},
+      {13, 33, 0, 40, f32, 0, 1},
+      {128, 96, 0, 130, f16, 0, 1},
+      {16, 16, 0, 1023, f16, 0, 1},
+      {16, 16, 0, 1025, f16, 0, 1},
+      {16, 16, 0, 1030, f32, 0, 20},
+      {8, 8, 0, 2300, f16, 0, 3},
+      {16, 16, 1, 90, f16, 0, 1},
+      {16, 16, 64, 300, f16, 0, 1},
+      {16, 20, 65, 300, f32, 0, 1},
+      {16, 16, 100, 1100, f16, 0, 1},
+      {8, 8, 1100, 2200, f32, 0, 1},
+      {16, 16, 0, 150, f16, 30, 4},
+      {16, 16, 40, 150, f32, 50, 9},
+      {16, 16, 500, 90, f16, 0, 1},
+      {16, 16, 0, 90, f16, 0, 1, true, 0},
+      {8, 8, 0, 1100, f32, 0, 1, true, 128},
+      {7, 13, 0, 130, f32, 30, 2, true, 5},
+      {16, 16, 0, 150, f32, 0, 1, false, 128},
+      {16, 16, 40, 150, f16, 20, 2, false, 3},
   };
   std::string wrong;
   uint32_t compared = 0;
@@ -179,7 +209,7 @@ TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][atte
   CaseRandom random(7);
   Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f32);
   cache.append(0, 70, random, 1);
-  const std::vector<Query> queries = {{random.normals(16), 40}, {random.normals(16, 30), 65}};
+  const std::vector<Query> queries = {{random.normals(16), 40, 40}, {random.normals(16, 30), 65, 65}};
   const AttentionTable& table = *attention_variants()[0].table;
   const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false);
   const std::vector<float> huge(16, std::numeric_limits<float>::infinity()),
@@ -198,7 +228,7 @@ TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]
   const std::vector<float> zero(16, 0.0F), minus_zero(16, -0.0F), one(16, 1.0F), minus_one(16, -1.0F);
   for (uint32_t position = 0; position < 64; ++position) cache.state.write_row(position, zero.data(), minus_one.data());
   cache.state.write_row(64, one.data(), minus_zero.data());
-  const std::vector<Query> queries = {{std::vector<float>(16, 30.0F), 64}};
+  const std::vector<Query> queries = {{std::vector<float>(16, 30.0F), 64, 64}};
   std::string wrong;
   for (const AttentionVariant& variant : attention_variants()) {
     if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
@@ -217,7 +247,7 @@ TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][att
   cache.append(0, 80, random, 1);
   std::vector<Query> queries;
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    queries.push_back({random.normals(16), 79});
+    queries.push_back({random.normals(16), 79, 79});
     queries.back().q[3] = bad;
   }
   int numbers = 0;
@@ -233,7 +263,7 @@ TEST_CASE("a score of NaN among capped ones gives NaN, not the text without it",
   for (const uint32_t zero_key : {3U, 70U, 1050U}) {
     Cache cache({0, 1, 16, 16, 0}, 1100, 1100, KvType::f32);
     cache.append(0, 1100, random, 1);
-    std::vector<Query> queries = {{random.normals(16), 1099}, {random.normals(16), zero_key - 1}};
+    std::vector<Query> queries = {{random.normals(16), 1099, 1099}, {random.normals(16), zero_key - 1, zero_key - 1}};
     for (Query& query : queries) query.q[3] = std::numeric_limits<float>::infinity();
     cache.state.write_row(zero_key, std::vector<float>(16, 0.0F).data(), std::vector<float>(16, 1.0F).data());
     for (const AttentionVariant& variant : attention_variants()) {

@@ -207,7 +207,8 @@ struct Softmax {
 };
 
 // Positions [begin, end) of one chunk, `first` the first that is visible.
-Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_t first, uint32_t begin, uint32_t end) {
+Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_t position, uint32_t first,
+                  uint32_t begin, uint32_t end) {
   Softmax s;
   s.o.assign(in.value_dim, 0.0F);
   for (uint32_t block = begin; block < end; block += 64) {
@@ -222,6 +223,11 @@ Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_
       if (in.softcap != 0) {
         const double c = double{in.softcap};
         score = static_cast<float>(c * tanh_f64(double{score} / c)) * static_cast<float>(1.4426950408889634);
+      }
+      if (in.bias != nullptr) {
+        const int64_t farthest = in.max_distance, distance = int64_t{block} + i - position;
+        const float bias = in.bias[static_cast<size_t>(std::clamp(distance, -farthest, farthest) + farthest)];
+        score = score + bias * static_cast<float>(1.4426950408889634);
       }
       p[i] = score;
     }
@@ -245,15 +251,15 @@ Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_
 
 }   // namespace
 
-std::vector<float> canonical_attention(const AttentionInput& in, const float* q, uint32_t position) {
+std::vector<float> canonical_attention(const AttentionInput& in, const float* q, uint32_t position, uint32_t last) {
   const double factor = in.softcap != 0 ? double{in.scale} : double{in.scale} * 1.4426950408889634;
   std::vector<float> scaled(q, q + in.key_dim);
   for (float& value : scaled) value = value * static_cast<float>(factor);
   const uint32_t first = in.window == 0 || position < in.window ? 0 : position - in.window + 1;
   Softmax total;
   bool started = false;
-  for (uint32_t chunk = first / 1024; chunk <= position / 1024; ++chunk) {
-    const Softmax s = one_chunk(in, scaled, first, chunk * 1024, std::min(position + 1, (chunk + 1) * 1024));
+  for (uint32_t chunk = first / 1024; chunk <= last / 1024; ++chunk) {
+    const Softmax s = one_chunk(in, scaled, position, first, chunk * 1024, std::min(last + 1, (chunk + 1) * 1024));
     if (!started) {
       total = s;
       started = true;

@@ -21,11 +21,13 @@ float canonical_linear(Format format, const uint8_t* row, const float* x, uint32
 struct AttentionInput {
   uint32_t key_dim, value_dim, window;
   float scale, softcap;
-  const float* keys;     // [positions, key_dim], as the cache holds them, widened
-  const float* values;   // [positions, value_dim]
+  const float* keys;             // [positions, key_dim], as the cache holds them, widened
+  const float* values;           // [positions, value_dim]
+  const float* bias = nullptr;   // by distance, [2 * max_distance + 1]
+  uint32_t max_distance = 0;
 };
-// The output row of a query at `position`.
-std::vector<float> canonical_attention(const AttentionInput& input, const float* q, uint32_t position);
+// The output row of a query at `position` that sees the positions up to `last`.
+std::vector<float> canonical_attention(const AttentionInput& input, const float* q, uint32_t position, uint32_t last);
 
 float canonical_fold(const float* partial);
 

@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include "tests/support/toy_model.h"
+#include "tests/support/toy_weights.h"
+
+namespace mote::test {
+namespace {
+
+// Adds the tensors of one model, all from one stream of numbers.
+class Tensors {
+ public:
+  Tensors(GgufBuilder& to, const ToyOptions& options) : to_(to), options_(options), random_(options.seed) {}
+  void matrix(const std::string& name, Format format, uint64_t rows, uint64_t columns) {
+    const float deviation = 1.0f / std::sqrt(static_cast<float>(columns));
+    to_.add_tensor(name, format, {columns, rows}, random_weights(format, rows, columns, deviation, random_));
+  }
+  void matrix(const std::string& name, uint64_t rows, uint64_t columns) {
+    matrix(name, options_.matrices, rows, columns);
+  }
+  void vector(const std::string& name, uint64_t count, float low, float high) {
+    std::vector<float> values(count);
+    for (float& value : values) value = random_.uniform(low, high);
+    to_.add_tensor(name, Format::f32, {count}, float_weights(Format::f32, values));
+  }
+  void norm(const std::string& name) { vector(name, options_.d_model, 0.8f, 1.2f); }
+  void linear(const std::string& name, uint64_t rows, uint64_t columns) {   // with a bias
+    matrix(name + ".weight", rows, columns);
+    vector(name + ".bias", rows, -0.2f, 0.2f);
+  }
+
+ private:
+  GgufBuilder& to_;
+  const ToyOptions& options_;
+  Random random_;
+};
+
+GgufBuilder head_of(const std::string& architecture, const ToyOptions& options) {
+  GgufBuilder model;
+  const auto set = [&](const char* key, uint32_t value) { model.set_u32(architecture + "." + key, value); };
+  model.set_string("general.architecture", architecture);
+  model.set_string("general.name", "toy");
+  set("block_count", options.n_layers);
+  set("context_length", options.context);
+  set("embedding_length", options.d_model);
+  set("feed_forward_length", options.d_ff);
+  set("attention.head_count", options.n_heads);
+  add_toy_tokenizer(model, options);
+  return model;
+}
+
+// Layers of either stack of t5.
+void add_t5_stack(Tensors& tensors, const ToyOptions& options, bool decoder) {
+  const uint64_t d = options.d_model;
+  const std::string stack = decoder ? "dec." : "enc.";
+  for (uint32_t i = 0; i < options.n_layers; ++i) {
+    const std::string layer = stack + "blk." + std::to_string(i) + ".";
+    for (const char* kind : {"attn", "cross_attn"}) {
+      if (!decoder && kind[0] == 'c') continue;
+      const std::string name = layer + kind + "_";
+      tensors.norm(name + "norm.weight");
+      for (const char* which : {"q", "k", "v", "o"}) tensors.matrix(name + which + ".weight", d, d);
+    }
+    if (i == 0) tensors.matrix(layer + "attn_rel_b.weight", Format::f32, options.n_buckets, options.n_heads);
+    tensors.norm(layer + "ffn_norm.weight");
+    if (options.gated) tensors.matrix(layer + "ffn_gate.weight", options.d_ff, d);
+    tensors.matrix(layer + "ffn_up.weight", options.d_ff, d);
+    tensors.matrix(layer + "ffn_down.weight", d, options.d_ff);
+  }
+  tensors.norm(stack + "output_norm.weight");
+}
+
+}   // namespace
+
+GgufBuilder toy_bert(const ToyOptions& options) {
+  GgufBuilder model = head_of("bert", options);
+  model.set_f32("bert.attention.layer_norm_epsilon", 1e-12f);
+  model.set_bool("bert.attention.causal", false);
+  model.set_u32("bert.pooling_type", options.pooling_type);
+  const uint64_t d = options.d_model;
+  Tensors tensors(model, options);
+  const auto norm = [&](const std::string& name) {
+    tensors.norm(name + ".weight");
+    tensors.vector(name + ".bias", d, -0.2f, 0.2f);
+  };
+  tensors.matrix("token_embd.weight", options.embedding, options.n_vocab, d);
+  tensors.matrix("position_embd.weight", options.embedding, options.context, d);
+  tensors.matrix("token_types.weight", Format::f32, 2, d);
+  norm("token_embd_norm");
+  for (uint32_t i = 0; i < options.n_layers; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    for (const char* which : {"attn_q", "attn_k", "attn_v", "attn_output"}) tensors.linear(layer + which, d, d);
+    norm(layer + "attn_output_norm");
+    tensors.linear(layer + "ffn_up", options.d_ff, d);
+    tensors.linear(layer + "ffn_down", d, options.d_ff);
+    norm(layer + "layer_output_norm");
+  }
+  return model;
+}
+
+GgufBuilder toy_t5(const ToyOptions& options) {
+  GgufBuilder model = head_of("t5", options);
+  model.set_u32("t5.decoder_block_count", options.n_layers);
+  model.set_f32("t5.attention.layer_norm_rms_epsilon", options.rms_epsilon);
+  model.set_u32("t5.attention.relative_buckets_count", options.n_buckets);
+  Tensors tensors(model, options);
+  tensors.matrix("token_embd.weight", options.embedding, options.n_vocab, options.d_model);
+  add_t5_stack(tensors, options, false);
+  add_t5_stack(tensors, options, true);
+  if (!options.tied) tensors.matrix("output.weight", options.output, options.n_vocab, options.d_model);
+  return model;
+}
+
+const char* name_of(ToyModel toy) {
+  constexpr std::pair<ToyModel, const char*> kNames[] = {
+      {toy_llama, "llama"}, {toy_phi3, "phi3"}, {toy_bert, "bert"}, {toy_t5, "t5"}};
+  for (const auto& [model, name] : kNames)
+    if (model == toy) return name;
+  return "another";
+}
+
+}   // namespace mote::test
