@@ -18,9 +18,9 @@ using namespace mote;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kSamples = 200000;
-// Where long double is double (32-bit ARM), what C's library calls exact may itself be one unit off. That the bits are
-// those of other machines is tests/reach's.
-constexpr double kReferenceUlp = std::numeric_limits<long double>::digits > 53 ? 0 : 0.9;
+// Where long double is double (32-bit ARM), what C's library calls exact is itself off: by 2 units at most, glibc's
+// manual says ("Known Maximum Errors", tanh). That the bits are those of other machines is tests/reach's.
+constexpr double kReferenceUlp = std::numeric_limits<long double>::digits > 53 ? 0 : 2;
 
 struct Errors {
   double worst_ulp = 0, worst_at = 0;

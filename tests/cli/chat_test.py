@@ -2,7 +2,7 @@
 import json
 import re
 
-from program import MODEL, SANITIZED, Case, mote
+from program import EMULATED, MODEL, SANITIZED, Case, mote
 
 CHAT = ("run", "-m", MODEL, "--chat-format", "chatml", "--temp", "0", "--kv-type", "f32")
 FORGOTTEN = re.compile(rb"oldest questions and answers are forgotten, (\d+) of each\n")
@@ -15,7 +15,7 @@ class Chat(Case):
         return out, notes
 
     def test_hundreds_of_turns(self):
-        turns = 130 if SANITIZED else 200
+        turns = 20 if EMULATED else 130 if SANITIZED else 200
         out, notes = self.one_by_one("-c", "20000", stdin=b"a\n" * turns)
         answer = self.one_by_one("-c", "20000", stdin=b"a\n")[0]
         self.assertEqual(out, answer * turns)

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from program import HANG_SECONDS, MODEL, PROGRAM, SANITIZED, Case, strict_json, string_value
+from program import EMULATED, HANG_SECONDS, MODEL, PROGRAM, SANITIZED, Case, strict_json, string_value
 
 CHAT = ["run", "-m", MODEL, "--chat-format", "chatml", "--temp", "0", "--logit-bias", "383:-inf"]
 F_SETPIPE_SZ = 1031
@@ -57,7 +57,7 @@ class Signals(Case):
     def test_signals_that_the_parent_ignores_stay_ignored(self):
         for number in (signal.SIGHUP, signal.SIGINT):
             target = os.path.join(self.folder, "rows.npy")
-            process = subprocess.Popen([PROGRAM, "logits", "-m", MODEL, "--tokens", ",".join(["1"] * (500 if SANITIZED else 5000)),
+            process = subprocess.Popen([PROGRAM, "logits", "-m", MODEL, "--tokens", ",".join(["1"] * (500 if SANITIZED or EMULATED else 5000)),
                                         "-o", target], stderr=subprocess.DEVNULL,
                                        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
             until(lambda: os.listdir(self.folder))
