@@ -23,7 +23,8 @@
  *   fails, as if the rest had run it from the beginning: it runs its tokens again and the call that met the failure
  *   goes on. The log tells it. What that takes comes from memory that was handed over beyond the quote, then from the
  *   platform, at that moment; where there is none, or nobody else runs those steps, the call is MOTE_BACKEND_FAILED and
- *   the thing stays as it was. See fallback_bytes and on_backend_failure.
+ *   the thing stays as it was. See fallback_bytes and on_backend_failure. A backend that does not run a model, or a
+ *   session of this shape, is left in the same way when that opens; quotes are made without it too, so they hold.
  *   Threads: one engine serves any number of threads, its models and sessions too. Calls on an engine and on a model
  * may run at the same time, but for the call that closes it, which must be the last one; opening and closing models,
  * and opening, quoting and closing sessions, count as such calls. A session is inside one call at a time, and says
@@ -405,7 +406,8 @@ typedef struct mote_session_options {
                                  has the bits of the backends that are left; seed, samplers, text and done counts go on
                                  as they were. A session never goes back. One that fails while it runs is given up by
                                  the model: sessions opened later begin without it (quote them anew). Stop: nothing is
-                                 allocated, the call is MOTE_BACKEND_FAILED and the session stays as it was */
+                                 allocated, the call is MOTE_BACKEND_FAILED and the session stays as it was; a shape
+                                 that a backend does not run is MOTE_UNSUPPORTED */
 } mote_session_options;
 
 /* From any thread; MOTE_BUSY only where another one quotes and the platform gives no memory for two. */
@@ -519,7 +521,8 @@ MOTE_API void mote_cancel(mote_session* session);
 MOTE_API mote_status mote_snapshot_bytes(mote_session* session, uint64_t* snapshot_bytes, mote_error* error);
 /* Writes one. *snapshot_bytes becomes its size; MOTE_BUFFER_TOO_SMALL when that is over the capacity (nothing was
  * written; data may be NULL with capacity_bytes 0). The session stays as it is, and a cancel stays for the next call.
- * The first snapshot of a model also reads its metadata and samples of its weights. */
+ * Where a backend fails meanwhile and others take over, they run the tokens again, and the snapshot is theirs. The
+ * first snapshot of a model also reads its metadata and samples of its weights. */
 MOTE_API mote_status mote_snapshot(mote_session* session, void* data, uint64_t capacity_bytes, uint64_t* snapshot_bytes,
                                    mote_error* error);
 /* Makes the session what the other one was, whatever it held before: going on gives the same bits. The sizes of
