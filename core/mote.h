@@ -131,7 +131,7 @@ typedef void (*mote_log)(void* user, const char* line);
 
 typedef struct mote_engine_options {
   size_t struct_bytes;
-  const char* backends; /* names in order of preference, "vulkan,cpu", none of them twice; NULL or "auto":
+  const char* backends; /* names in order of preference, "vulkan,cpu", none twice and none empty; NULL or "auto":
                            the extra_backends as listed, then those of this build that are taken unasked (vulkan
                            is not: it is slower than cpu so far) */
   uint32_t threads;     /* 0: as many as the affinity mask, the container's quota and the performance cores give */
