@@ -300,23 +300,6 @@ typedef struct mote_message {
   size_t content_bytes;
 } mote_message;
 
-/* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
- * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. Roles in an
- * order that the format does not have (gemma and mistral: user and assistant in turn, after a system message) are
- * MOTE_INVALID_ARGUMENT. The format llama3.1 tells the model the date that its template has by default, 26 Jul 2024;
- * qwen3 leaves out what the model thought before earlier answers (<think> to </think>). */
-MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
-                                    size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
-                                    size_t* n_bytes, mote_error* error);
-/* The same as token ids: only the format's own text is parsed for control tokens, messages are plain text. The start
- * token stands first where the model wants one. */
-MOTE_API mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
-                                      size_t n_messages, int32_t add_generation_prompt, mote_memory scratch,
-                                      int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
-/* Bytes of scratch that are enough for mote_chat_tokens of n messages whose roles and contents have text_bytes bytes.
- */
-MOTE_API uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes);
-
 typedef enum mote_thinking {
   MOTE_THINKING_DEFAULT = 0, /* what the format does unasked: on, in those that mote knows */
   MOTE_THINKING_ON = 1,
@@ -325,18 +308,26 @@ typedef enum mote_thinking {
 
 typedef struct mote_chat_options {
   size_t struct_bytes;
-  const char* format;           /* NULL: the one matched to the model's own template */
+  const char* format;           /* NULL: the one matched to the model's own template, MOTE_UNSUPPORTED where none is */
   int32_t no_generation_prompt; /* 1: the prompt ends behind the last message, not where an answer begins */
   int32_t thinking;             /* a mote_thinking; formats without such a switch (all but qwen3) take no notice */
 } mote_chat_options;
 
-/* mote_chat_text and mote_chat_tokens with all that can be asked of a format; options NULL: the defaults. */
-MOTE_API mote_status mote_chat_text_with(const mote_model* model, const mote_chat_options* options,
-                                         const mote_message* messages, size_t n_messages, char* text, size_t capacity,
-                                         size_t* n_bytes, mote_error* error);
-MOTE_API mote_status mote_chat_tokens_with(const mote_model* model, const mote_chat_options* options,
-                                           const mote_message* messages, size_t n_messages, mote_memory scratch,
-                                           int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
+/* The prompt of a conversation in a chat format; options NULL: in the model's own, up to where the answer begins. Roles
+ * in an order that the format does not have (gemma and mistral: user and assistant in turn, after a system message) are
+ * MOTE_INVALID_ARGUMENT. The format llama3.1 tells the model the date that its template has by default, 26 Jul 2024;
+ * qwen3 leaves out what the model thought before earlier answers (<think> to </think>). */
+MOTE_API mote_status mote_chat_text(const mote_model* model, const mote_chat_options* options,
+                                    const mote_message* messages, size_t n_messages, char* text, size_t capacity,
+                                    size_t* n_bytes, mote_error* error);
+/* The same as token ids: only the format's own text is parsed for control tokens, messages are plain text. The start
+ * token stands first where the model wants one. */
+MOTE_API mote_status mote_chat_tokens(const mote_model* model, const mote_chat_options* options,
+                                      const mote_message* messages, size_t n_messages, mote_memory scratch,
+                                      int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
+/* Bytes of scratch that are enough for mote_chat_tokens of n messages whose roles and contents have text_bytes bytes.
+ */
+MOTE_API uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes);
 /* The index-th chat format that mote knows, or NULL. */
 MOTE_API const char* mote_chat_format_name(uint32_t index);
 
