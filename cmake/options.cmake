@@ -20,12 +20,15 @@ add_library(mote_common_flags INTERFACE)
 target_compile_features(mote_common_flags INTERFACE cxx_std_20)
 # A project around this one may have any flags of its own, -Ofast too: ours come after them. Results are defined bit by
 # bit, so arithmetic must be what is written; lanes write side by side, so a store must not touch its neighbours.
+# The compilers of C and of C++ need not be of one make.
+set(mote_gcc "$<OR:$<COMPILE_LANG_AND_ID:C,GNU>,$<COMPILE_LANG_AND_ID:CXX,GNU>>")
+set(mote_clang "$<OR:$<COMPILE_LANG_AND_ID:C,Clang,AppleClang>,$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>>")
 target_compile_options(mote_common_flags INTERFACE -fno-fast-math -ffp-contract=off
-  $<$<C_COMPILER_ID:GNU>:-fno-single-precision-constant> $<$<C_COMPILER_ID:GNU>:-fno-allow-store-data-races>
+  $<${mote_gcc}:-fno-single-precision-constant> $<${mote_gcc}:-fno-allow-store-data-races>
   -Wall -Wextra -Wpedantic -Wshadow ${mote_conversions}
   $<$<BOOL:${MOTE_WARNINGS_AS_ERRORS}>:-Werror>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^arm")
-  target_compile_options(mote_common_flags INTERFACE -Wno-psabi)   # notes on what gcc 6 did
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^arm")
+  target_compile_options(mote_common_flags INTERFACE $<${mote_gcc}:-Wno-psabi>)   # notes on what gcc 6 did
 endif()
 if(MOTE_SANITIZE)
   target_compile_options(mote_common_flags INTERFACE -fsanitize=${MOTE_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr
@@ -52,11 +55,10 @@ endif()
 # All of a public call fits in 64 KiB of stack (tests/memory); one frame may take a fifth of that. Unoptimised code and
 # sanitizers take more than anybody wrote.
 if(NOT MOTE_SANITIZE)
-  set(mote_frame_flags -Werror=frame-larger-than=12288)
-  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")   # the same, spelled another way
-    set(mote_frame_flags -Wframe-larger-than=12288 -Werror=frame-larger-than)
-  endif()
-  target_compile_options(mote_library_flags INTERFACE "$<$<NOT:$<OR:$<CONFIG:Debug>,$<CONFIG:>>>:${mote_frame_flags}>")
+  set(mote_optimises "$<NOT:$<OR:$<CONFIG:Debug>,$<CONFIG:>>>")
+  target_compile_options(mote_library_flags INTERFACE
+    "$<$<AND:${mote_optimises},${mote_gcc}>:-Werror=frame-larger-than=12288>"   # the same, spelled in two ways
+    "$<$<AND:${mote_optimises},${mote_clang}>:-Wframe-larger-than=12288;-Werror=frame-larger-than>")
 endif()
 
 # mote_shared_flags(TARGET): for shared libraries. 16 KB pages, as newer Android devices have them, and nothing left to
@@ -110,14 +112,21 @@ foreach(list IN ITEMS BACKENDS ARCHES FORMATS TOKENIZERS)
   endif()
 endforeach()
 
-# A backend that needs something of this machine is left out with a message where that is missing. XNNPACK is downloaded
-# only for those who name it.
+# mote_leave_out(BACKEND REASON): what this machine lacks for a backend is a message where the list is `all`, an error
+# where the list names it. XNNPACK is downloaded only for those who name it.
+macro(mote_leave_out backend reason)
+  if(mote_backends_are_named)
+    message(FATAL_ERROR "MOTE_BACKENDS names ${backend}, which cannot be built here: ${reason}")
+  endif()
+  message(STATUS "The backend ${backend} is not built: ${reason}")
+  list(REMOVE_ITEM MOTE_BACKENDS ${backend})
+endmacro()
 include(${CMAKE_CURRENT_LIST_DIR}/vulkan.cmake)
 if("xnnpack" IN_LIST MOTE_BACKENDS)
   include(${CMAKE_CURRENT_LIST_DIR}/xnnpack.cmake)
   mote_find_xnnpack(${mote_backends_are_named})
   if(NOT TARGET mote_xnnpack)
-    list(REMOVE_ITEM MOTE_BACKENDS xnnpack)
+    mote_leave_out(xnnpack "there is no XNNPACK of the kind that it calls, and none to be downloaded")
   endif()
 endif()
 

@@ -1,5 +1,5 @@
 # backends/vulkan needs the Vulkan headers and glslangValidator, nothing of them at run time. Where they are missing, the
-# backend is left out of MOTE_BACKENDS with a message.
+# backend is left out of MOTE_BACKENDS, as mote_leave_out says.
 if(NOT vulkan IN_LIST MOTE_BACKENDS)
   return()
 endif()
@@ -18,6 +18,5 @@ if(MOTE_PLATFORM STREQUAL "bare" OR CMAKE_SYSTEM_NAME STREQUAL "Generic")
 endif()
 if(mote_vulkan_lacks)
   list(JOIN mote_vulkan_lacks " and " mote_vulkan_lacks)
-  message(STATUS "The backend vulkan is not built: it needs ${mote_vulkan_lacks}")
-  list(REMOVE_ITEM MOTE_BACKENDS vulkan)
+  mote_leave_out(vulkan "it needs ${mote_vulkan_lacks}")
 endif()

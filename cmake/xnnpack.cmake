@@ -1,5 +1,5 @@
-# mote_find_xnnpack(DOWNLOAD): the target mote_xnnpack, XNNPACK as one static archive, where it can be had; else a message
-# and no target. In this order:
+# mote_find_xnnpack(DOWNLOAD): the target mote_xnnpack, XNNPACK as one static archive, where it can be had; else no target.
+# In this order:
 #   1. MOTE_XNNPACK_DIR, an installation of cmake/xnnpack. tests/run.sh makes one in the scripts' cache.
 #   2. An installed static XNNPACK that has the functions that backends/xnnpack calls. (Debian's is a shared library.)
 #   3. When DOWNLOAD is true, that is when MOTE_BACKENDS names xnnpack: cmake/xnnpack inside this build, with the sources in
@@ -25,7 +25,6 @@ function(mote_find_xnnpack download)
         RESULT_VARIABLE reached OUTPUT_QUIET ERROR_QUIET TIMEOUT 30)
     endif()
     if(NOT reached EQUAL 0)
-      message(STATUS "XNNPACK is neither installed nor to be downloaded: the backend xnnpack is left out")
       return()
     endif()
     message(STATUS "No XNNPACK is installed: downloading it")

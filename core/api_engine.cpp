@@ -84,18 +84,25 @@ void run_on_host(void* self, ParallelTask task, void* context) {
   engine->parallel_for(engine->parallel_for_user, engine->services.parallel.lanes, run_lane, &region);
 }
 
-struct BackendName {
-  std::string_view name;
-  std::string_view rest;
+// "vulkan, cpu": the names between the commas, without their blanks; "vulkan," has two, of which the last is empty.
+class BackendNames {
+ public:
+  explicit BackendNames(std::string_view list) : rest_(list) {}
+  bool next(std::string_view* name) {
+    if (at_end_) return false;
+    const size_t comma = rest_.find(',');
+    *name = slice(rest_, 0, comma);
+    while (!name->empty() && name->front() == ' ') name->remove_prefix(1);
+    while (!name->empty() && name->back() == ' ') name->remove_suffix(1);
+    at_end_ = comma == std::string_view::npos;
+    if (!at_end_) rest_ = slice(rest_, comma + 1);
+    return true;
+  }
+
+ private:
+  std::string_view rest_;
+  bool at_end_ = false;
 };
-// "vulkan, cpu": the first name without its blanks, and what follows the comma.
-BackendName first_name(std::string_view list) {
-  const size_t comma = list.find(',');
-  std::string_view name = slice(list, 0, comma);
-  while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
-  while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-  return {name, comma == std::string_view::npos ? std::string_view() : slice(list, comma + 1)};
-}
 
 class EngineOpening {
  public:
@@ -219,27 +226,28 @@ class EngineOpening {
       for (const BackendEntry& entry : built_in_backends())
         if (entry.automatic) MOTE_RETURN_IF_ERROR(open_backend(entry, services, arena));
     } else {
-      for (std::string_view rest = wanted; !rest.empty();) {
-        const BackendName next = first_name(rest);
-        rest = next.rest;
-        MOTE_RETURN_IF_ERROR(check_named_once(next.name, wanted, rest));
-        MOTE_RETURN_IF_ERROR(open_named(next.name, services, arena));
+      BackendNames names(wanted);
+      for (std::string_view name; names.next(&name);) {
+        if (name.empty())
+          return Status::error(Code::invalid_argument, "the list of backends ({}) has a name that is empty", wanted);
+        MOTE_RETURN_IF_ERROR(check_named_once(name, wanted, names));
+        MOTE_RETURN_IF_ERROR(open_named(name, services, arena));
       }
     }
-    if (count_ == 0) return Status::error(Code::unsupported, "none of the backends asked for ({}) can be used", wanted);
-    return {};
+    if (count_ != 0) return {};
+    if (first_reason_.ok())
+      return Status::error(Code::unsupported, "none of the backends asked for ({}) can be used", wanted);
+    return Status::error(Code::unsupported, "none of the backends asked for ({}) can be used: {}", wanted,
+                         first_reason_);
   }
 
   Backend* extra(size_t i) const { return static_cast<Backend*>(options_.extra_backends[i]); }
 
-  // A backend taken twice would be closed twice. `rest` of the list follows the name.
-  static Status check_named_once(std::string_view name, std::string_view list, std::string_view rest) {
-    for (std::string_view later = rest; !later.empty();) {
-      const BackendName next = first_name(later);
-      later = next.rest;
-      if (next.name == name)
+  // A backend taken twice would be closed twice. `later` follow the name in the list.
+  static Status check_named_once(std::string_view name, std::string_view list, BackendNames later) {
+    for (std::string_view other; later.next(&other);)
+      if (other == name)
         return Status::error(Code::invalid_argument, "the list of backends ({}) names {} twice", list, name);
-    }
     return {};
   }
 
@@ -263,6 +271,7 @@ class EngineOpening {
     const Result<Backend*> backend = entry.create(services, arena);
     if (!backend.ok()) {   // off, with its reason; the others go on
       say(backend.status().c_str());
+      if (first_reason_.ok()) first_reason_ = backend.status();
       return {};
     }
     return add(backend.value());
@@ -292,6 +301,7 @@ class EngineOpening {
   CpuLimits limits_;
   uint32_t threads_ = 1, instruction_sets_ = UINT32_MAX;
   size_t count_ = 0;
+  Status first_reason_;   // why the first of those that are off is off
   mote_engine* engine_ = nullptr;
 };
 

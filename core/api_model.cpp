@@ -46,27 +46,45 @@ struct QuoteWanted {
   const mote_session_options* session_options = nullptr;
   mote_quote* model = nullptr;
   mote_quote* session = nullptr;
-  BackendSet excluded = 0;   // backends that failed while this model was opened
   bool fallbacks = true;
+  const Log* log = nullptr;   // told of backends that are left out
 };
 
+Status write_quotes(ModelOpening& opening, uint64_t total_bytes, const ModelSource& source, const QuoteWanted& wanted) {
+  mote_quote filled{};
+  fill_model_quote(opening.bytes(), total_bytes, source, &filled);
+  if (wanted.fallbacks) filled.fallback_bytes = opening.fallback_bytes();
+  if (wanted.model != nullptr) MOTE_RETURN_IF_ERROR(write_struct(filled, "model_quote", wanted.model));
+  if (wanted.session == nullptr) return {};
+  return opening.quote_session(wanted.session_options, wanted.session);
+}
+
+// *excluded: backends that failed while this model was opened; it grows by those that do not compile it.
 Status quote_model(mote_engine* engine, ModelSource& source, const mote_model_options& options,
-                   const QuoteWanted& wanted) {
+                   const QuoteWanted& wanted, BackendSet* excluded) {
   MOTE_RETURN_IF_ERROR(source.read_heads(formats_of(options)));
   gguf::File file;   // 6 KiB
   MOTE_RETURN_IF_ERROR(source.open_file(formats_of(options), source.own_parts(), &file));
   MOTE_ASSIGN_OR_RETURN(const Memory memory,
                         obtain_memory(options.scratch, scratch_bytes_for(file), "working memory for a quote"));
-  Arena arena, scratch(memory.data, memory.bytes);
-  ModelOpening opening(*engine, file, options, wanted.excluded, arena, &scratch);
-  Status status = opening.run(source);
-  mote_quote filled{};
-  if (status.ok()) {
-    fill_model_quote(opening.bytes(), arena.used_bytes(), source, &filled);
-    if (wanted.fallbacks) filled.fallback_bytes = opening.fallback_bytes();
-    if (wanted.model != nullptr) status = write_struct(filled, "model_quote", wanted.model);
+  Status status, refusal;
+  for (bool again = true; again;) {
+    Arena arena, scratch(memory.data, memory.bytes);
+    ModelOpening opening(*engine, file, options, *excluded, arena, &scratch);
+    status = opening.run(source);
+    again = leaves_part(status, opening.failed_backend());
+    if (status.ok()) {
+      status = write_quotes(opening, arena.used_bytes(), source, wanted);
+    } else if (again) {
+      if (refusal.ok()) refusal = status;
+      *excluded |= only(engine->backends, *opening.failed_backend());
+      if (wanted.log != nullptr)
+        wanted.log->tell("backend {} does not compile the model ({}) and is left out", opening.failed_backend()->name(),
+                         status);
+    } else if (status.code() == Code::unsupported && !refusal.ok()) {
+      status = refusal;   // nobody else takes its steps: what was said first is to be told
+    }
   }
-  if (status.ok() && wanted.session != nullptr) status = opening.quote_session(wanted.session_options, wanted.session);
   release_memory(memory);
   return status;
 }
@@ -99,20 +117,22 @@ Status open_in(mote_engine* engine, ModelSource& source, const mote_model_option
 
 // One attempt, without the backends that are excluded. The platform is asked for exactly the quote. With memory handed
 // over, a quote is made only after a failure: it tells what is needed now.
-Status open_without(BackendSet excluded, mote_engine* engine, ModelSource& source, const mote_model_options& options,
-                    const mote_memory& given_memory, mote_model** model, const Backend** failed) {
+Status open_without(BackendSet* excluded, bool measures, mote_engine* engine, ModelSource& source,
+                    const mote_model_options& options, const mote_memory& given_memory, mote_model** model,
+                    const Backend** failed) {
   uint64_t bytes = given_memory.bytes;
   *failed = nullptr;
-  if (given_memory.data == nullptr || excluded != 0) {
+  if (measures) {
     mote_quote quote{};
     quote.struct_bytes = sizeof quote;
-    MOTE_RETURN_IF_ERROR(quote_model(engine, source, options, {nullptr, &quote, nullptr, excluded, false}));
+    MOTE_RETURN_IF_ERROR(
+        quote_model(engine, source, options, {nullptr, &quote, nullptr, false, &engine->log}, excluded));
     bytes = quote.total_bytes;
   }
-  MOTE_ASSIGN_OR_RETURN(
-      const Memory memory,
-      obtain_memory(given_memory, bytes, excluded == 0 ? "the model" : "the model, without the backends that failed,"));
-  const Status status = open_in(engine, source, options, excluded, memory, model, failed);
+  MOTE_ASSIGN_OR_RETURN(const Memory memory,
+                        obtain_memory(given_memory, bytes,
+                                      *excluded == 0 ? "the model" : "the model, without the backends that failed,"));
+  const Status status = open_in(engine, source, options, *excluded, memory, model, failed);
   if (!status.ok()) release_memory(memory);
   return status;
 }
@@ -122,12 +142,21 @@ Status open_on_backends(mote_engine* engine, ModelSource& source, const mote_mod
                         const mote_memory& given_memory, mote_model** model) {
   const Backend* failed = nullptr;
   BackendSet excluded = 0;
-  Status status = open_without(excluded, engine, source, options, given_memory, model, &failed);
-  while (may_fall_back(status, failed)) {
+  const auto open = [&](bool measures) {
+    return open_without(&excluded, measures, engine, source, options, given_memory, model, &failed);
+  };
+  Status status = open(given_memory.data == nullptr);
+  // Memory that is too small may be that of a quote which has left a backend out.
+  if (status.code() == Code::out_of_memory && given_memory.data != nullptr && engine->backends.size() > 1) {
+    const Status measured = open(true);
+    if (excluded != 0) status = measured;
+  }
+  while (leaves_part(status, failed)) {
     const Backend& left_out = *failed;
     excluded |= only(engine->backends, left_out);
-    const Status next = open_without(excluded, engine, source, options, given_memory, model, &failed);
-    if (next.code() == Code::unsupported) break;   // nobody else takes its steps: what failed first is to be told
+    const Status next = open(true);
+    // Nobody else takes its steps: what failed first is to be told.
+    if (next.code() == Code::unsupported && failed == nullptr) break;
     char names[96] = "nothing yet";
     if (next.ok()) describe_backends((*model)->plans.current().parts, names, sizeof names);
     engine->log.tell("backend {} failed to compile the model ({}); it goes on with {}", left_out.name(), status,
@@ -204,8 +233,9 @@ mote_status mote_model_quote(mote_engine* engine, const mote_source* source, con
   Status status = read_model_options(options, &read);
   if (!status.ok()) return report(status, error);
   ModelSource opened;
+  BackendSet excluded = 0;
   status = opened.open(source);
-  if (status.ok()) status = quote_model(engine, opened, read, {session_options, model_quote, session_quote, 0, true});
+  if (status.ok()) status = quote_model(engine, opened, read, {session_options, model_quote, session_quote}, &excluded);
   opened.release();
   return report(status, error);
 }

@@ -139,15 +139,6 @@ Status chat_tokens(const mote_model* model, const mote_chat_options* options, co
   return finish_output(encoded.n_tokens, capacity, n_tokens, "tokens");
 }
 
-// The two things that the shorter calls ask for.
-mote_chat_options chat_options(const char* format, int32_t add_generation_prompt) {
-  mote_chat_options options{};
-  options.struct_bytes = sizeof options;
-  options.format = format;
-  options.no_generation_prompt = add_generation_prompt == 0 ? 1 : 0;
-  return options;
-}
-
 // ------------------------------------------------------------------------------------------------ the answer
 
 // Copies what the stop strings release into the session's text.
@@ -250,31 +241,17 @@ int32_t mote_end_token(const mote_model* model, uint32_t index) {
   return model == nullptr || model->tokenizer == nullptr ? -1 : model->tokenizer->end_token(index);
 }
 
-mote_status mote_chat_text_with(const mote_model* model, const mote_chat_options* options, const mote_message* messages,
-                                size_t n_messages, char* text, size_t capacity, size_t* n_bytes, mote_error* error) {
+mote_status mote_chat_text(const mote_model* model, const mote_chat_options* options, const mote_message* messages,
+                           size_t n_messages, char* text, size_t capacity, size_t* n_bytes, mote_error* error) {
   return mote::report(mote::chat_text(model, options, messages, n_messages, text, capacity, n_bytes), error);
 }
 
-mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages, size_t n_messages,
-                           int32_t add_generation_prompt, char* text, size_t capacity, size_t* n_bytes,
-                           mote_error* error) {
-  const mote_chat_options options = mote::chat_options(format, add_generation_prompt);
-  return mote_chat_text_with(model, &options, messages, n_messages, text, capacity, n_bytes, error);
-}
-
-mote_status mote_chat_tokens_with(const mote_model* model, const mote_chat_options* options,
-                                  const mote_message* messages, size_t n_messages, mote_memory scratch, int32_t* tokens,
-                                  size_t capacity, size_t* n_tokens, mote_error* error) {
+mote_status mote_chat_tokens(const mote_model* model, const mote_chat_options* options, const mote_message* messages,
+                             size_t n_messages, mote_memory scratch, int32_t* tokens, size_t capacity, size_t* n_tokens,
+                             mote_error* error) {
   const mote::FloatMode float_mode;
   return mote::report(mote::chat_tokens(model, options, messages, n_messages, scratch, tokens, capacity, n_tokens),
                       error);
-}
-
-mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
-                             size_t n_messages, int32_t add_generation_prompt, mote_memory scratch, int32_t* tokens,
-                             size_t capacity, size_t* n_tokens, mote_error* error) {
-  const mote_chat_options options = mote::chat_options(format, add_generation_prompt);
-  return mote_chat_tokens_with(model, &options, messages, n_messages, scratch, tokens, capacity, n_tokens, error);
 }
 
 uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes) {

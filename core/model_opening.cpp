@@ -151,11 +151,8 @@ Status ModelOpening::layout_plan(mote_model* model) {
 
 uint64_t ModelOpening::fallback_bytes() const {
   if (is_vocabulary_only()) return 0;
-  return measured_.fallback_bytes(excluded_, [this](BackendSet excluded, Arena& sizes) {
-    CompiledPlan* made = nullptr;
-    Backend* failed = nullptr;
-    return measured_.layout(excluded, sizes, &made, &failed);
-  });
+  return measured_.fallback_bytes(
+      excluded_, [this](BackendSet& excluded, Arena& sizes) { return measured_.measure(&excluded, sizes); });
 }
 
 Status ModelOpening::quote_session(const mote_session_options* options, mote_quote* quote) {

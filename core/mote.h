@@ -23,7 +23,8 @@
  *   fails, as if the rest had run it from the beginning: it runs its tokens again and the call that met the failure
  *   goes on. The log tells it. What that takes comes from memory that was handed over beyond the quote, then from the
  *   platform, at that moment; where there is none, or nobody else runs those steps, the call is MOTE_BACKEND_FAILED and
- *   the thing stays as it was. See fallback_bytes and on_backend_failure.
+ *   the thing stays as it was. See fallback_bytes and on_backend_failure. A backend that does not run a model, or a
+ *   session of this shape, is left in the same way when that opens; quotes are made without it too, so they hold.
  *   Threads: one engine serves any number of threads, its models and sessions too. Calls on an engine and on a model
  * may run at the same time, but for the call that closes it, which must be the last one; opening and closing models,
  * and opening, quoting and closing sessions, count as such calls. A session is inside one call at a time, and says
@@ -130,7 +131,7 @@ typedef void (*mote_log)(void* user, const char* line);
 
 typedef struct mote_engine_options {
   size_t struct_bytes;
-  const char* backends; /* names in order of preference, "vulkan,cpu", none of them twice; NULL or "auto":
+  const char* backends; /* names in order of preference, "vulkan,cpu", none twice and none empty; NULL or "auto":
                            the extra_backends as listed, then those of this build that are taken unasked (vulkan
                            is not: it is slower than cpu so far) */
   uint32_t threads;     /* 0: as many as the affinity mask, the container's quota and the performance cores give */
@@ -299,23 +300,6 @@ typedef struct mote_message {
   size_t content_bytes;
 } mote_message;
 
-/* The prompt of a conversation in the model's chat format; format NULL: the one matched to the model's own template,
- * MOTE_UNSUPPORTED when there is none. With add_generation_prompt not 0 it ends where the answer begins. Roles in an
- * order that the format does not have (gemma and mistral: user and assistant in turn, after a system message) are
- * MOTE_INVALID_ARGUMENT. The format llama3.1 tells the model the date that its template has by default, 26 Jul 2024;
- * qwen3 leaves out what the model thought before earlier answers (<think> to </think>). */
-MOTE_API mote_status mote_chat_text(const mote_model* model, const char* format, const mote_message* messages,
-                                    size_t n_messages, int32_t add_generation_prompt, char* text, size_t capacity,
-                                    size_t* n_bytes, mote_error* error);
-/* The same as token ids: only the format's own text is parsed for control tokens, messages are plain text. The start
- * token stands first where the model wants one. */
-MOTE_API mote_status mote_chat_tokens(const mote_model* model, const char* format, const mote_message* messages,
-                                      size_t n_messages, int32_t add_generation_prompt, mote_memory scratch,
-                                      int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
-/* Bytes of scratch that are enough for mote_chat_tokens of n messages whose roles and contents have text_bytes bytes.
- */
-MOTE_API uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes);
-
 typedef enum mote_thinking {
   MOTE_THINKING_DEFAULT = 0, /* what the format does unasked: on, in those that mote knows */
   MOTE_THINKING_ON = 1,
@@ -324,18 +308,26 @@ typedef enum mote_thinking {
 
 typedef struct mote_chat_options {
   size_t struct_bytes;
-  const char* format;           /* NULL: the one matched to the model's own template */
+  const char* format;           /* NULL: the one matched to the model's own template, MOTE_UNSUPPORTED where none is */
   int32_t no_generation_prompt; /* 1: the prompt ends behind the last message, not where an answer begins */
   int32_t thinking;             /* a mote_thinking; formats without such a switch (all but qwen3) take no notice */
 } mote_chat_options;
 
-/* mote_chat_text and mote_chat_tokens with all that can be asked of a format; options NULL: the defaults. */
-MOTE_API mote_status mote_chat_text_with(const mote_model* model, const mote_chat_options* options,
-                                         const mote_message* messages, size_t n_messages, char* text, size_t capacity,
-                                         size_t* n_bytes, mote_error* error);
-MOTE_API mote_status mote_chat_tokens_with(const mote_model* model, const mote_chat_options* options,
-                                           const mote_message* messages, size_t n_messages, mote_memory scratch,
-                                           int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
+/* The prompt of a conversation in a chat format; options NULL: in the model's own, up to where the answer begins. Roles
+ * in an order that the format does not have (gemma and mistral: user and assistant in turn, after a system message) are
+ * MOTE_INVALID_ARGUMENT. The format llama3.1 tells the model the date that its template has by default, 26 Jul 2024;
+ * qwen3 leaves out what the model thought before earlier answers (<think> to </think>). */
+MOTE_API mote_status mote_chat_text(const mote_model* model, const mote_chat_options* options,
+                                    const mote_message* messages, size_t n_messages, char* text, size_t capacity,
+                                    size_t* n_bytes, mote_error* error);
+/* The same as token ids: only the format's own text is parsed for control tokens, messages are plain text. The start
+ * token stands first where the model wants one. */
+MOTE_API mote_status mote_chat_tokens(const mote_model* model, const mote_chat_options* options,
+                                      const mote_message* messages, size_t n_messages, mote_memory scratch,
+                                      int32_t* tokens, size_t capacity, size_t* n_tokens, mote_error* error);
+/* Bytes of scratch that are enough for mote_chat_tokens of n messages whose roles and contents have text_bytes bytes.
+ */
+MOTE_API uint64_t mote_chat_scratch_bytes(const mote_model* model, size_t n_messages, size_t text_bytes);
 /* The index-th chat format that mote knows, or NULL. */
 MOTE_API const char* mote_chat_format_name(uint32_t index);
 
@@ -405,7 +397,8 @@ typedef struct mote_session_options {
                                  has the bits of the backends that are left; seed, samplers, text and done counts go on
                                  as they were. A session never goes back. One that fails while it runs is given up by
                                  the model: sessions opened later begin without it (quote them anew). Stop: nothing is
-                                 allocated, the call is MOTE_BACKEND_FAILED and the session stays as it was */
+                                 allocated, the call is MOTE_BACKEND_FAILED and the session stays as it was; a shape
+                                 that a backend does not run is MOTE_UNSUPPORTED */
 } mote_session_options;
 
 /* From any thread; MOTE_BUSY only where another one quotes and the platform gives no memory for two. */
@@ -519,7 +512,8 @@ MOTE_API void mote_cancel(mote_session* session);
 MOTE_API mote_status mote_snapshot_bytes(mote_session* session, uint64_t* snapshot_bytes, mote_error* error);
 /* Writes one. *snapshot_bytes becomes its size; MOTE_BUFFER_TOO_SMALL when that is over the capacity (nothing was
  * written; data may be NULL with capacity_bytes 0). The session stays as it is, and a cancel stays for the next call.
- * The first snapshot of a model also reads its metadata and samples of its weights. */
+ * Where a backend fails meanwhile and others take over, they run the tokens again, and the snapshot is theirs. The
+ * first snapshot of a model also reads its metadata and samples of its weights. */
 MOTE_API mote_status mote_snapshot(mote_session* session, void* data, uint64_t capacity_bytes, uint64_t* snapshot_bytes,
                                    mote_error* error);
 /* Makes the session what the other one was, whatever it held before: going on gives the same bits. The sizes of

@@ -105,15 +105,10 @@ class Model : public detail::Owner<mote_model, mote_model_close> {
                            detail::raw(error)) == MOTE_OK;
   }
   bool chat_tokens(std::span<const mote_message> messages, std::span<int32_t> tokens, size_t* count,
-                   Error* error = nullptr, const char* format = nullptr, bool add_generation_prompt = true) const {
-    return mote_chat_tokens(handle_, format, messages.data(), messages.size(), add_generation_prompt, {}, tokens.data(),
-                            tokens.size(), count, detail::raw(error)) == MOTE_OK;
-  }
-  bool chat_tokens(std::span<const mote_message> messages, mote_chat_options options, std::span<int32_t> tokens,
-                   size_t* count, Error* error = nullptr) const {
+                   Error* error = nullptr, mote_chat_options options = {}) const {
     options.struct_bytes = sizeof options;
-    return mote_chat_tokens_with(handle_, &options, messages.data(), messages.size(), {}, tokens.data(), tokens.size(),
-                                 count, detail::raw(error)) == MOTE_OK;
+    return mote_chat_tokens(handle_, &options, messages.data(), messages.size(), {}, tokens.data(), tokens.size(),
+                            count, detail::raw(error)) == MOTE_OK;
   }
   bool is_end_token(int32_t token) const { return mote_is_end_token(handle_, token) != 0; }
 };

@@ -18,4 +18,12 @@
 #define MOTE_VK_F16 1
 #define MOTE_VK_Q8_0 2
 #define MOTE_VK_Q4_0 3
+
+// f of `activate` and `gate`, by the numbers of enum class Activation in core/ops/step.h, and how many the shaders
+// have.
+#define MOTE_VK_RELU 0
+#define MOTE_VK_SILU 1
+#define MOTE_VK_GELU_TANH 2
+#define MOTE_VK_GELU_ERF 3
+#define MOTE_VK_ACTIVATIONS 4
 #endif

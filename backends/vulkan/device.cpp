@@ -177,14 +177,14 @@ Status VulkanDevice::make_layouts() {
   auto set = vulkan_struct<VkDescriptorSetLayoutCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
   set.bindingCount = kMostBindings;
   set.pBindings = bindings;
-  MOTE_VK_TRY(*this, vkCreateDescriptorSetLayout, device_, &set, nullptr, &set_layout_);
+  MOTE_VK_MAKE(*this, vkCreateDescriptorSetLayout, &set_layout_, device_, &set, nullptr);
   const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, kPushBytes};
   auto layout = vulkan_struct<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
   layout.setLayoutCount = 1;
   layout.pSetLayouts = &set_layout_;
   layout.pushConstantRangeCount = 1;
   layout.pPushConstantRanges = &range;
-  MOTE_VK_TRY(*this, vkCreatePipelineLayout, device_, &layout, nullptr, &pipeline_layout_);
+  MOTE_VK_MAKE(*this, vkCreatePipelineLayout, &pipeline_layout_, device_, &layout, nullptr);
   return {};
 }
 
@@ -195,7 +195,7 @@ Status VulkanDevice::make_pipelines() {
     shader.codeSize = code.bytes;
     shader.pCode = code.words;
     VkShaderModule module = VK_NULL_HANDLE;
-    MOTE_VK_TRY(*this, vkCreateShaderModule, device_, &shader, nullptr, &module);
+    MOTE_VK_MAKE(*this, vkCreateShaderModule, &module, device_, &shader, nullptr);
     auto info = vulkan_struct<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
     info.stage = vulkan_struct<VkPipelineShaderStageCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO);
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;

@@ -124,5 +124,13 @@ class VulkanDevice {
 
 // Leaves the calling function with a status unless the call gave VK_SUCCESS.
 #define MOTE_VK_TRY(device, call, ...) MOTE_RETURN_IF_ERROR((device).outcome(#call, (device).vk.call(__VA_ARGS__)))
+// The same for a call that makes `*handle`, its last argument. After a failure that is undefined; here it is null, so
+// that nobody destroys it.
+#define MOTE_VK_MAKE(device, call, handle, ...)                             \
+  do {                                                                      \
+    const VkResult mote_vk_result_ = (device).vk.call(__VA_ARGS__, handle); \
+    if (mote_vk_result_ != VK_SUCCESS) *(handle) = VK_NULL_HANDLE;          \
+    MOTE_RETURN_IF_ERROR((device).outcome(#call, mote_vk_result_));         \
+  } while (false)
 
 }   // namespace mote

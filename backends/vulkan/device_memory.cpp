@@ -91,7 +91,7 @@ Status VulkanDevice::make_buffer(uint64_t bytes, MemoryKind kind, Buffer* buffer
                          limits_.allocation_bytes);
   buffer->bytes = bytes;
   const VkBufferCreateInfo info = buffer_info(bytes);
-  MOTE_VK_TRY(*this, vkCreateBuffer, device_, &info, nullptr, &buffer->buffer);
+  MOTE_VK_MAKE(*this, vkCreateBuffer, &buffer->buffer, device_, &info, nullptr);
   VkMemoryRequirements needs;
   vk.vkGetBufferMemoryRequirements(device_, buffer->buffer, &needs);
   auto allocation = vulkan_struct<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
@@ -121,7 +121,7 @@ void VulkanDevice::release_buffer(Buffer* buffer) {
 
 Status VulkanDevice::make_fence(VkFence* fence) {
   const auto info = vulkan_struct<VkFenceCreateInfo>(VK_STRUCTURE_TYPE_FENCE_CREATE_INFO);
-  MOTE_VK_TRY(*this, vkCreateFence, device_, &info, nullptr, fence);
+  MOTE_VK_MAKE(*this, vkCreateFence, fence, device_, &info, nullptr);
   return {};
 }
 
@@ -129,7 +129,7 @@ Status VulkanDevice::make_commands(VkCommandPool* pool, VkCommandBuffer* command
   auto info = vulkan_struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   info.queueFamilyIndex = family_;
-  MOTE_VK_TRY(*this, vkCreateCommandPool, device_, &info, nullptr, pool);
+  MOTE_VK_MAKE(*this, vkCreateCommandPool, pool, device_, &info, nullptr);
   auto allocation = vulkan_struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
   allocation.commandPool = *pool;
   allocation.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;

@@ -117,7 +117,7 @@ class Recorder final : public DispatchSink {
     allocation.descriptorPool = executor_.sets_;
     allocation.descriptorSetCount = 1;
     allocation.pSetLayouts = &layout;
-    MOTE_VK_TRY(device_, vkAllocateDescriptorSets, device_.handle(), &allocation, set);
+    MOTE_VK_MAKE(device_, vkAllocateDescriptorSets, set, device_.handle(), &allocation);
     VkDescriptorBufferInfo buffers[VulkanDevice::kMostBindings];
     for (uint32_t i = 0; i < dispatch.n_bindings; ++i)
       buffers[i] = {dispatch.bindings[i].buffer, dispatch.bindings[i].offset_bytes, dispatch.bindings[i].bytes};
@@ -201,7 +201,7 @@ Status VulkanExecutor::make(std::span<Binding> windows, const VulkanProgram* pro
     pool.maxSets = lowered_.n_dispatches;
     pool.poolSizeCount = 1;
     pool.pPoolSizes = &size;
-    MOTE_VK_TRY(*device_, vkCreateDescriptorPool, device_->handle(), &pool, nullptr, &sets_);
+    MOTE_VK_MAKE(*device_, vkCreateDescriptorPool, &sets_, device_->handle(), &pool, nullptr);
   }
   MOTE_RETURN_IF_ERROR(device_->make_commands(&pool_, commands_.data(), static_cast<uint32_t>(commands_.size())));
   MOTE_RETURN_IF_ERROR(device_->make_fence(&fence_));

@@ -2,8 +2,9 @@
 //
 //   keys [n_kv_heads, capacity, key words], values [n_kv_heads, capacity, value words]; f16: two numbers in a word
 //
-// Position p lies in slot p % capacity: a ring where the layer has a window, which holds the window and one batch. The
-// heads are cut into windows that a shader can see at once. Memory that nobody has written is never read.
+// Position p lies in slot p % capacity: a ring where the layer has a window (StateInfo::window), which holds that and
+// one batch. The windows of KvLayout are another thing: pieces of whole heads that a shader can see at once, as those
+// of MatrixLayout are pieces of whole rows. Memory that nobody has written is never read.
 #pragma once
 #include <span>
 

@@ -12,11 +12,23 @@ uint32_t groups_for(uint64_t columns) { return static_cast<uint32_t>((columns + 
 Kernel for_format(Kernel f32, DeviceFormat format) {   // the formats' kernels follow each other in variants.inc
   return static_cast<Kernel>(static_cast<uint8_t>(f32) + static_cast<uint8_t>(format));
 }
-static_assert(static_cast<int>(Kernel::embed_q4_0) - static_cast<int>(Kernel::embed_f32) == MOTE_VK_Q4_0);
-static_assert(static_cast<int>(Kernel::linear_q4_0) - static_cast<int>(Kernel::linear_f32) == MOTE_VK_Q4_0);
-static_assert(static_cast<int>(Kernel::linear_rows_q4_0) - static_cast<int>(Kernel::linear_rows_f32) == MOTE_VK_Q4_0);
-static_assert(static_cast<int>(Kernel::position_embed_q4_0) - static_cast<int>(Kernel::position_embed_f32) ==
-              MOTE_VK_Q4_0);
+constexpr bool has_number(Kernel kernel, Kernel f32, int format) {
+  return static_cast<int>(kernel) - static_cast<int>(f32) == format;
+}
+#define MOTE_VK_FORMATS_FOLLOW(op)                                               \
+  static_assert(has_number(Kernel::op##_f16, Kernel::op##_f32, MOTE_VK_F16) &&   \
+                has_number(Kernel::op##_q8_0, Kernel::op##_f32, MOTE_VK_Q8_0) && \
+                has_number(Kernel::op##_q4_0, Kernel::op##_f32, MOTE_VK_Q4_0))
+MOTE_VK_FORMATS_FOLLOW(embed);
+MOTE_VK_FORMATS_FOLLOW(position_embed);
+MOTE_VK_FORMATS_FOLLOW(linear);
+MOTE_VK_FORMATS_FOLLOW(linear_rows);
+#undef MOTE_VK_FORMATS_FOLLOW
+
+constexpr bool has_number(Activation function, int number) { return static_cast<int>(function) == number; }
+static_assert(has_number(Activation::relu, MOTE_VK_RELU) && has_number(Activation::silu, MOTE_VK_SILU) &&
+              has_number(Activation::gelu_tanh, MOTE_VK_GELU_TANH) &&
+              has_number(Activation::gelu_erf, MOTE_VK_GELU_ERF) && MOTE_VK_ACTIVATIONS == MOTE_VK_GELU_ERF + 1);
 
 class Lowering {
  public:

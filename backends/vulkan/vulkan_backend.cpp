@@ -58,10 +58,11 @@ bool VulkanBackend::supports(const Step& step, const Plan& plan) const {
       return supports_state(step, plan);
     case Op::rms_norm:
       return step.output.columns <= uint64_t{norm_width(step)} * kMostGroups;
-    case Op::layer_norm:
-    case Op::rope_angles:
     case Op::activate:
     case Op::gate:
+      return static_cast<uint32_t>(step.attributes.activate.function) < MOTE_VK_ACTIVATIONS;
+    case Op::layer_norm:
+    case Op::rope_angles:
     case Op::add:
     case Op::scale:
     case Op::softcap:

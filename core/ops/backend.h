@@ -6,11 +6,14 @@
 //   open      once per session: state, scratch, recorded commands    -> Executor, in the session's arena
 // Both take their memory from an Arena; while that only measures (Arena::measuring) they take everything they would
 // take, read no weight vector (their data is null then) and return a null pointer with ok. The quotes rest on it: what
-// is measured and what is taken must be the same bytes. Measuring touches no device, so it never fails for one.
+// is measured and what is taken must be the same bytes. Measuring leaves nothing on a device and never fails for one:
+// it may ask a device that is there how much things would take, and does without where that does not answer.
 //
 // backend_failed, from whichever call, says that another backend may succeed: a device is lost or has no memory left, a
 // driver refuses. The model or the session then goes on without this backend (core/pipeline/fallback.h), which is still
-// asked to `close` what it has open. An arena that ran out is out_of_memory; that is the caller's to mend.
+// asked to `close` what it has open. unsupported from `compile` or `open` says so of this part, or of this shape (a
+// cache that is larger than a shader may see); measuring says it too where it can be known, and the quote is then one
+// without this backend. An arena that ran out is out_of_memory; that is the caller's to mend.
 //
 // No exceptions and no RTTI on either side; nothing here is ever destroyed through a base pointer. What needs more
 // than forgetting (a device, a library's handle) is released in `close`.
@@ -207,7 +210,8 @@ class Backend {
 struct BackendEntry {
   const char* name;
   // Makes the backend in the engine's arena (measuring: takes the bytes, returns null). An unusable device is a status
-  // that says why; the engine then goes on without this backend.
+  // that says why, also while measuring, which may open a device and close it again to know; the engine then goes on
+  // without this backend.
   Result<Backend*> (*create)(const BackendServices& services, Arena& engine_arena);
   bool automatic = true;   // false: opened only when it is named, never as one of "auto"
 };

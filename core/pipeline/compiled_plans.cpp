@@ -41,10 +41,22 @@ Result<const CompiledPlan*> CompiledPlans::find_or_compile(BackendSet excluded) 
       if (each->excluded == excluded) return each;
     Backend* failed = nullptr;
     const Result<const CompiledPlan*> compiled = compile(excluded, &failed);
-    if (compiled.status().code() != Code::backend_failed || failed == nullptr) return compiled;
+    if (!leaves_part(compiled.status(), failed)) return compiled;
     log_.tell("backend {} failed to compile the plan that was to take over: {}", failed->name(), compiled.status());
     cannot_compile_ |= only(backends_, *failed);
     excluded |= cannot_compile_;
+  }
+}
+
+Status CompiledPlans::measure(BackendSet* excluded, Arena& sizes) const {
+  for (;;) {
+    Arena attempt = sizes;
+    CompiledPlan* made = nullptr;
+    Backend* refuses = nullptr;
+    const Status status = layout(*excluded, attempt, &made, &refuses);
+    if (status.ok()) sizes = attempt;
+    if (!leaves_part(status, refuses)) return status;
+    *excluded |= only(backends_, *refuses);
   }
 }
 

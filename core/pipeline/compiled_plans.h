@@ -58,7 +58,8 @@ class CompiledPlans {
   Result<const CompiledPlan*> without(const Backend& failed, const CompiledPlan& from, bool for_all);
 
   // What fall-backs take at worst, all added up: the backends that are in use fail one after the other, in the order of
-  // preference. measure(excluded, arena, &failed) measures one placement; what cannot be measured adds nothing.
+  // preference. measure(excluded, arena) measures one placement, and adds to `excluded` whom it had to leave out; what
+  // cannot be measured adds nothing.
   template <class Measure>
   uint64_t fallback_bytes(BackendSet excluded, Measure measure) const {
     uint64_t bytes = 0;
@@ -68,6 +69,8 @@ class CompiledPlans {
     }
     return bytes;
   }
+  // What `without` would take for one of them; *excluded grows by the backends that do not compile it.
+  Status measure(BackendSet* excluded, Arena& sizes) const;
   // Takes one of them from the arena, as `without` will; while that measures, *made is null.
   Status layout(BackendSet excluded, Arena& arena, CompiledPlan** made, Backend** failed) const;
 

@@ -1,5 +1,6 @@
-// A placement made ready for one session: an executor for each part, and the Values that they hand each other. It knows
-// batches and states, not tokens or histories, and is exchanged as a whole when a backend fails.
+// A placement made ready for one session: an Executor (core/ops/backend.h) for each part, which are run together, and
+// the Values that they hand each other. It knows batches and states, not tokens or histories, and is exchanged as a
+// whole when a backend fails.
 #pragma once
 #include <atomic>
 #include <span>

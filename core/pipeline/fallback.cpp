@@ -2,14 +2,50 @@
 
 namespace mote {
 
+Status measure_execution(const CompiledPlans& plans, const SessionShape& shape, std::span<uint64_t> offset_scratch,
+                         BackendSet* excluded, Arena& arena, ExecutionBytes* bytes, Refusal* first) {
+  for (;;) {
+    Arena attempt = arena;
+    ExecutionBytes taken = *bytes;
+    Execution execution;
+    Backend* refuses = nullptr;
+    const Status status =
+        execution.open(plans.plan(), plans.walk(*excluded), shape, attempt, offset_scratch, &taken, &refuses);
+    if (status.ok()) {
+      arena = attempt;
+      *bytes = taken;
+      return {};
+    }
+    if (!leaves_part(status, refuses)) {   // nobody else takes its steps: what was said first is to be told
+      const bool nobody = status.code() == Code::unsupported && refuses == nullptr && first->whose != nullptr;
+      return nobody ? first->why : status;
+    }
+    if (first->whose == nullptr) *first = {refuses, status};
+    *excluded |= only(plans.backends(), *refuses);
+  }
+}
+
 uint64_t fallback_session_bytes(const CompiledPlans& plans, BackendSet excluded, const SessionShape& shape,
                                 std::span<uint64_t> offset_scratch) {
-  return plans.fallback_bytes(excluded, [&](BackendSet without, Arena& sizes) {
-    Execution execution;
+  return plans.fallback_bytes(excluded, [&](BackendSet& without, Arena& sizes) {
     ExecutionBytes bytes;
-    Backend* failed = nullptr;
-    return execution.open(plans.plan(), plans.walk(without), shape, sizes, offset_scratch, &bytes, &failed);
+    Refusal refusal;
+    return measure_execution(plans, shape, offset_scratch, &without, sizes, &bytes, &refusal);
   });
+}
+
+Status Fallback::measure_again(const SessionShape& shape, Refusal* refusal, uint64_t* execution_bytes) {
+  if (plans_ == nullptr || plans_->backends().size() < 2) return {};   // a quote had nobody to leave out
+  const size_t n_values = plans_->plan().values.size();
+  MOTE_ASSIGN_OR_RETURN(const Reserve::Block scratch, reserve_.take(n_values * sizeof(uint64_t), "the session"));
+  const std::span<uint64_t> offsets(reinterpret_cast<uint64_t*>(scratch.at), n_values);
+  Arena sizes;
+  ExecutionBytes bytes;
+  BackendSet excluded = now_->excluded;
+  const Status status = measure_execution(*plans_, shape, offsets, &excluded, sizes, &bytes, refusal);
+  reserve_.give_back(scratch);
+  *execution_bytes = sizes.used_bytes();
+  return status;
 }
 
 bool Fallback::go_on(const Status& why, const Backend& failed, Moment moment, const SessionShape& shape,
@@ -35,13 +71,17 @@ bool Fallback::go_on(const Status& why, const Backend& failed, Moment moment, co
       ++count_;
       char names[96];
       describe_backends(now_->parts, names, sizeof names);
-      plans_->log().tell("backend {} failed ({}); the session goes on with {} and runs its {} tokens again",
-                         failed.name(), why, std::string_view(names), n_again);
+      if (moment == Moment::opening)
+        plans_->log().tell("backend {} did not open the session ({}); it begins with {}", failed.name(), why,
+                           std::string_view(names));
+      else
+        plans_->log().tell("backend {} failed ({}); the session goes on with {} and runs its {} tokens again",
+                           failed.name(), why, std::string_view(names), n_again);
       return true;
     }
-    if (status.code() != Code::unsupported)   // else there is nobody to be named
+    if (status.code() != Code::unsupported || fails_too != nullptr)   // else there is nobody to be named
       plans_->log().tell("backend {} failed, and the next ones could not take over: {}", failed.name(), status);
-    if (!may_fall_back(status, fails_too)) return false;
+    if (!leaves_part(status, fails_too)) return false;
     from = plan.value();
     leaves = fails_too;
     for_all = false;

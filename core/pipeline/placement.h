@@ -53,6 +53,13 @@ struct Placement {
 Result<Placement> place_steps(const Plan& plan, std::span<Backend* const> backends, Arena& arena,
                               BackendSet excluded = 0);
 
+// Whether a `compile` or `open` of a part that answered so leaves it to the next backends: the one whose answer it is,
+// or null, failed, or does not run this part or this shape. What the caller asked for wrongly and memory that ran out
+// would be the same everywhere.
+inline bool leaves_part(const Status& status, const Backend* whose) {
+  return whose != nullptr && (status.code() == Code::backend_failed || status.code() == Code::unsupported);
+}
+
 // Compiles the parts into `arena`; while that measures, `table` is empty. On an error nothing stays compiled, and
 // *failed is the backend whose it is, or null.
 Status compile_parts(PartWalk parts, std::span<PlacedPart> table, Arena& arena, Footprint* footprint, Backend** failed);

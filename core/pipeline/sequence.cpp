@@ -32,16 +32,17 @@ Result<Sequence*> Sequence::create(CompiledPlans& plans, const CompiledPlan& now
   bytes->history_bytes += executions_from - before;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
 
-  Execution execution;
-  Backend* failed = nullptr;
-  const Status status =
-      execution.open(plans.plan(), plans.walk(now), options.shape, arena, offset_scratch, bytes, &failed);
   if (arena.measuring()) {
-    MOTE_RETURN_IF_ERROR(status);
-    if (options.falls_back)
-      bytes->fallback_bytes = fallback_session_bytes(plans, now.excluded, options.shape, offset_scratch);
+    BackendSet excluded = now.excluded;
+    Refusal refusal;
+    MOTE_RETURN_IF_ERROR(measure_execution(plans, options.shape, offset_scratch, &excluded, arena, bytes, &refusal));
+    if (!options.falls_back) return refusal.whose == nullptr ? Result<Sequence*>(sequence) : refusal.why;
+    bytes->fallback_bytes = fallback_session_bytes(plans, excluded, options.shape, offset_scratch);
     return sequence;
   }
+  Execution execution;
+  Backend* failed = nullptr;
+  Status status = execution.open(plans.plan(), plans.walk(now), options.shape, arena, {}, bytes, &failed);
   for (uint32_t i = 0; i < output_rows.size(); ++i) output_rows[i] = i;
   sequence->plan_ = &plans.plan();
   sequence->options_ = options;
@@ -51,8 +52,26 @@ Result<Sequence*> Sequence::create(CompiledPlans& plans, const CompiledPlan& now
   sequence->execution_ = execution;
   sequence->fallback_ = Fallback(plans, now, options.falls_back);
   sequence->fallback_.set_reserve(Reserve(arena.rest(status.ok() ? arena.used_bytes() : executions_from)));
+  if (status.code() == Code::out_of_memory || status.code() == Code::unsupported)
+    MOTE_RETURN_IF_ERROR(sequence->find_refusal(executions_from, arena.capacity_bytes(), &status, &failed));
   if (!status.ok() && !sequence->fall_back(status, failed, Fallback::Moment::opening, 0)) return status;
   return sequence;
+}
+
+// An opening that failed in memory of the quote's size may have failed because the quote has left a backend out, which
+// is the one that *failed then is. What the quote says has to be there; without it the platform is not asked.
+Status Sequence::find_refusal(uint64_t executions_from, uint64_t room_bytes, Status* status, Backend** failed) {
+  Refusal refusal;
+  uint64_t execution_bytes = 0;
+  const Status measured = fallback_.measure_again(options_.shape, &refusal, &execution_bytes);
+  if (refusal.whose == nullptr) return {};
+  MOTE_RETURN_IF_ERROR(measured);
+  if (execution_bytes > room_bytes - executions_from)
+    return Status::error(Code::out_of_memory, "the session needs {} bytes of memory, {} were handed over",
+                         executions_from + execution_bytes, room_bytes);
+  *status = refusal.why;
+  *failed = refusal.whose;
+  return {};
 }
 
 void Sequence::close() {
@@ -153,7 +172,7 @@ Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows)
 
 // False: nothing has changed, the failure stands.
 bool Sequence::fall_back(const Status& why, const Backend* failed, Fallback::Moment moment, uint32_t n_again) {
-  if (!may_fall_back(why, failed)) return false;
+  if (!Fallback::may_go_on(why, failed, moment)) return false;
   if (!fallback_.go_on(why, *failed, moment, options_.shape, n_again, &execution_)) return false;
   n_run_ = no_return_below_ = 0;
   has_logits_ = is_encoded_ = false;

@@ -84,7 +84,7 @@ class Sequence {
 
   // The sequence's part of a snapshot; its bytes are described in snapshot.h.
   uint64_t snapshot_bytes() const;
-  Status write_snapshot(std::span<uint8_t> to) const;   // snapshot_bytes() of them
+  Status write_snapshot(std::span<uint8_t> to);   // snapshot_bytes() of them
   // Whether this sequence can be restored from these bytes, whoever made them; changes nothing.
   Status check_snapshot(std::span<const uint8_t> from) const;
   // From bytes that were checked. When it fails or is cancelled, the tokens are the old ones, none of them run.
@@ -100,6 +100,7 @@ class Sequence {
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
   Status run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed);
   Status encode_once(Backend** failed);
+  Status find_refusal(uint64_t executions_from, uint64_t room_bytes, Status* status, Backend** failed);
   bool fall_back(const Status& why, const Backend* failed, Fallback::Moment moment, uint32_t n_again);
   void truncate_to(uint32_t n_run);
 
@@ -109,6 +110,8 @@ class Sequence {
   template <class Byte, class Visit>
   Result<Byte*> visit_rows(uint32_t n_run, Byte* at, Visit visit) const;
   Status check_restored_tokens(const uint8_t* from, uint32_t count, const char* kind) const;
+  Status write_as_is(std::span<uint8_t> to, const Backend** failed) const;
+  Status run_again(uint32_t n_run, bool with_logits);
   void run_restored(uint32_t n_run, bool with_logits);
   void forget_states();
 

@@ -136,7 +136,7 @@ Result<Byte*> Sequence::visit_rows(uint32_t n_run, Byte* at, Visit visit) const 
   return at;
 }
 
-Status Sequence::write_snapshot(std::span<uint8_t> to) const {
+Status Sequence::write_as_is(std::span<uint8_t> to, const Backend** failed) const {
   uint8_t* at = to.data();
   make_header().write(at);
   at += SequenceHeader::kBytes;
@@ -144,11 +144,28 @@ Status Sequence::write_snapshot(std::span<uint8_t> to) const {
   for (const std::span<const int32_t> tokens : {std::span<const int32_t>(input_.first(n_input_)), history()})
     for (const int32_t token : tokens) store_le(at, token), at += sizeof token;
   MOTE_ASSIGN_OR_RETURN(uint8_t* rows_end,
-                        visit_rows(n_run_, at, [this](size_t part, State state, uint32_t position, auto row) {
+                        visit_rows(n_run_, at, [&](size_t part, State state, uint32_t position, auto row) {
+                          *failed = parts()[part].backend;
                           return execution_.executors()[part]->export_row(state, position, row);
                         }));
   if (has_logits_) std::memcpy(rows_end, logits().data(), logits().size_bytes());
   return {};
+}
+
+// Where a backend fails, the next ones run what it had run, and it is their snapshot: of the same size. A cancel waits
+// meanwhile, as it does for every snapshot.
+Status Sequence::write_snapshot(std::span<uint8_t> to) {
+  for (;;) {
+    const uint32_t n_run = n_run_;
+    const bool with_logits = has_logits_;
+    const Backend* failed = nullptr;
+    Status status = write_as_is(to, &failed);
+    if (status.ok() || !fall_back(status, failed, Fallback::Moment::running, n_input_ + n_run)) return status;
+    bool cancelled = take_cancel();
+    while ((status = run_again(n_run, with_logits)).code() == Code::cancelled) cancelled = true;
+    if (cancelled) cancel_.store(1, std::memory_order_relaxed);
+    MOTE_RETURN_IF_ERROR(status);
+  }
 }
 
 Status Sequence::check_numbers(const SequenceHeader& header) const {
@@ -159,10 +176,14 @@ Status Sequence::check_numbers(const SequenceHeader& header) const {
     return Status::error(Code::unsupported, "the snapshot was made with the arithmetic {}, this session runs {}",
                          std::string_view(header.arithmetic.names, length), own.names);
   }
-  if (header.arithmetic.places != own.places)
-    return Status::error(Code::unsupported,
-                         "the snapshot was made with the arithmetic {} too, but with other steps on other backends",
-                         own.names);
+  if (header.arithmetic.places != own.places) {   // which covers whole names too
+    const bool cut = own.names[sizeof own.names - 2] != 0;
+    return Status::error(
+        Code::unsupported,
+        cut ? "the snapshot was made with an arithmetic that begins with {} too, but is another or ran other steps"
+            : "the snapshot was made with the arithmetic {} too, but with other steps on other backends",
+        own.names);
+  }
   if (header.kv_type != static_cast<uint32_t>(options_.shape.kv_type))
     return Status::error(Code::unsupported, "the snapshot's keys and values are {}, this session's {}",
                          kv_name(header.kv_type), kv_name(static_cast<uint32_t>(options_.shape.kv_type)));
@@ -225,16 +246,20 @@ Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
   return check_restored_tokens(at + sizeof(int32_t) * size_t{header.n_input}, header.n_history, "token");
 }
 
-// What a snapshot had run and does not hold: an encoder's input, and all of it where a backend failed. What does not
-// get to its end is pending: the next call runs it, or is the one that is cancelled.
+// What was run before a backend was lost with its rows, an encoder's input first. What does not get to its end is
+// pending.
+Status Sequence::run_again(uint32_t n_run, bool with_logits) {
+  MOTE_RETURN_IF_ERROR(run_batch(0, {}));
+  MOTE_RETURN_IF_ERROR(run_until(with_logits ? n_run - 1 : n_run));
+  if (!with_logits) return {};
+  MOTE_RETURN_IF_ERROR(run_batch(1, output_rows_.first(1)));
+  has_logits_ = true;
+  return {};
+}
+
+// The next call runs what does not get to its end, or is the one that is cancelled.
 void Sequence::run_restored(uint32_t n_run, bool with_logits) {
-  Status status = run_batch(0, {});
-  if (status.ok()) status = run_until(with_logits ? n_run - 1 : n_run);
-  if (status.ok() && with_logits) {
-    status = run_batch(1, output_rows_.first(1));
-    has_logits_ = status.ok();
-  }
-  if (status.code() == Code::cancelled) cancel_.store(1, std::memory_order_relaxed);
+  if (run_again(n_run, with_logits).code() == Code::cancelled) cancel_.store(1, std::memory_order_relaxed);
 }
 
 Status Sequence::restore(std::span<const uint8_t> from) {

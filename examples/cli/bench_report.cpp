@@ -68,7 +68,7 @@ Json BenchReport::record(const BenchTest& test) const {
   }
   Json r = {{"build_version", mote_version()},
             {"cpu_info", model_.cpu_info},
-            {"backends", model_.backends},
+            {"backends", test.backends},
             {"model_filename", model_.filename},
             {"model_type", model_.type},
             {"model_size", model_.weight_bytes},
@@ -137,7 +137,7 @@ void BenchReport::add_row(const BenchTest& test, const Json& record) {
   std::snprintf(parameters, sizeof parameters, "%.2f M", static_cast<double>(model_.n_parameters) * 1e-6);
   auto bytes = [&](const char* name) { return record[name].is_null() ? "" : human_bytes(record[name]); };
   text += "| " + printable(model_.type) + " | " + human_bytes(model_.weight_bytes) + " | " + parameters + " | " +
-          model_.backends + " | " + std::to_string(model_.n_threads) + " | " + test.name() + " | " + speed + " | " +
+          test.backends + " | " + std::to_string(model_.n_threads) + " | " + test.name() + " | " + speed + " | " +
           load + " | " + first + " | " + bytes("anonymous_bytes") + " | " + bytes("file_backed_bytes") + " |\n";
   write_output(text);
 }

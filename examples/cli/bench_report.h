@@ -9,7 +9,7 @@
 namespace cli {
 
 struct BenchModel {
-  std::string filename, type, backends, kv_type, cpu_info, instruction_set;
+  std::string filename, type, kv_type, cpu_info, instruction_set;
   uint64_t weight_bytes = 0, n_parameters = 0;
   uint32_t n_threads = 0, n_batch = 0;
   double load_ms = 0;
@@ -18,6 +18,7 @@ struct BenchModel {
 struct BenchTest {
   uint32_t n_prompt = 0, n_gen = 0, n_depth = 0;
   std::string time{};                       // when it began, UTC
+  std::string backends{};                   // that ran its end; empty where it failed
   std::vector<double> samples_ns{};         // one per timed run
   std::optional<double> first_token_ms{};   // loading and the first, cold run of a prompt
   nlohmann::ordered_json memory = nullptr;

@@ -59,6 +59,8 @@ class Bench {
       progress.show(i + 1, options_.repetitions);
     }
     test_.memory = process_memory();
+    for (const std::string& name : backends_of(session_.get()))
+      test_.backends += (test_.backends.empty() ? "" : ",") + name;
   }
 
  private:
@@ -134,8 +136,6 @@ BenchModel describe(const BenchOptions& options, const Opened& opened) {
   model.n_parameters = opened.info.n_parameters;
   model.load_ms = opened.load_ms;
   model.cpu_info = cpu_name();
-  for (uint32_t i = 0; const char* name = mote_dev_engine_backend(opened.engine.get(), i); ++i)
-    model.backends += std::string(i == 0 ? "" : ",") + name;
   model.n_threads = mote_engine_threads(opened.engine.get());
   model.n_batch = options.batch;
   const bool f32 = session_options_of(options.common, MOTE_KV_F16).kv_type == MOTE_KV_F32;

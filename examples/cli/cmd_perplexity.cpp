@@ -67,13 +67,14 @@ void score_chunk(mote_session* session, const int32_t* ids, uint32_t context, Sc
   check(status, error);
 }
 
-nlohmann::ordered_json result_json(const Score& score, size_t chunks, uint32_t context) {
+nlohmann::ordered_json result_json(const Score& score, size_t chunks, uint32_t context, const mote_session* session) {
   return {{"perplexity", score.perplexity()},
           {"standard_error", score.standard_error()},
           {"negative_log_likelihood", score.mean()},
           {"tokens_scored", score.count},
           {"chunks", chunks},
-          {"context", context}};
+          {"context", context},
+          {"backends", backends_of(session)}};
 }
 
 void run(const PerplexityOptions& options) {
@@ -103,7 +104,7 @@ void run(const PerplexityOptions& options) {
     progress.show(chunk + 1, chunks);
   }
   progress.clear();
-  if (options.json) return write_output(json_text(result_json(score, chunks, context)) + "\n");
+  if (options.json) return write_output(json_text(result_json(score, chunks, context, session.get())) + "\n");
   char line[160];
   std::snprintf(line, sizeof line, "perplexity %.4f +/- %.5f (%llu tokens scored in %llu chunks of %u)\n",
                 score.perplexity(), score.standard_error(), static_cast<unsigned long long>(score.count),

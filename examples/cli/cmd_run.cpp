@@ -122,14 +122,6 @@ nlohmann::ordered_json timings_json(const Opened& opened, size_t prompt_tokens, 
           {"decode_tokens_per_second", per_second(steps, answer.decode_ms - answer.first_token_ms)}};
 }
 
-// The backends that ran the end of it, in the order of its steps.
-nlohmann::ordered_json backends_json(const mote_session* session) {
-  nlohmann::ordered_json names = nlohmann::ordered_json::array();
-  for (uint32_t i = 0; const char* name = mote_dev_session_backend(session, i); ++i)
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  return names;
-}
-
 void answer_one(const RunOptions& options) {
   const Opened opened = open_model(options.common);
   const Prompt prompt = make_prompt(options, opened);
@@ -168,7 +160,7 @@ void answer_one(const RunOptions& options) {
                                      {"seed", nullptr},
                                      {"timings", timings},
                                      {"memory", quoted_memory_json(opened, options.common, session_options)},
-                                     {"backends", backends_json(session.get())},
+                                     {"backends", backends_of(session.get())},
                                      {"fallbacks", mote_dev_session_fallbacks(session.get())}};
     if (!chain.greedy) result["seed"] = chain.seed;
     if (options.show_prompt) result["prompt"] = prompt.text;

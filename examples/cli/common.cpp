@@ -203,6 +203,13 @@ Session open_session(const Opened& opened, const mote_session_options& options) 
   return Session(session);
 }
 
+std::vector<std::string> backends_of(const mote_session* session) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; const char* name = mote_dev_session_backend(session, i); ++i)
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  return names;
+}
+
 void require_tokenizer(const mote_model* model) { tokenize(model, "", 0); }
 
 std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, uint32_t flags) {

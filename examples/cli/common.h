@@ -91,6 +91,8 @@ mote_model_info info_of(const mote_model* model);
 mote_session_options session_options_of(const CommonOptions& options, mote_kv_type default_kv);
 // Opens it, and warns when its context is longer than the model was trained for.
 Session open_session(const Opened& opened, const mote_session_options& options);
+// The backends that run it now, in the order of its steps; those of the engine that run none are not among them.
+std::vector<std::string> backends_of(const mote_session* session);
 // Positions that a session with these options has.
 uint32_t context_of(const mote_session_options& options, const mote_model_info& info);
 

@@ -141,11 +141,11 @@ std::vector<int32_t> chat_tokens(const mote_model* model, const ChatOptions& opt
   const std::vector<mote_message> plain = as_plain(messages);
   mote_chat_options asked = as_plain(options);
   asked.no_generation_prompt = asks ? 0 : 1;
-  return ask_twice<std::vector<int32_t>>(
-      guess_bytes(messages), options.format, [&](std::vector<int32_t>& ids, size_t* count, mote_error* error) {
-        return mote_chat_tokens_with(model, &asked, plain.data(), plain.size(), {nullptr, 0}, ids.data(), ids.size(),
-                                     count, error);
-      });
+  return ask_twice<std::vector<int32_t>>(guess_bytes(messages), options.format,
+                                         [&](std::vector<int32_t>& ids, size_t* count, mote_error* error) {
+                                           return mote_chat_tokens(model, &asked, plain.data(), plain.size(),
+                                                                   {nullptr, 0}, ids.data(), ids.size(), count, error);
+                                         });
 }
 
 std::string chat_text(const mote_model* model, const ChatOptions& options, const std::vector<Message>& messages) {
@@ -153,7 +153,7 @@ std::string chat_text(const mote_model* model, const ChatOptions& options, const
   const mote_chat_options asked = as_plain(options);
   return ask_twice<std::string>(
       guess_bytes(messages), options.format, [&](std::string& text, size_t* bytes, mote_error* error) {
-        return mote_chat_text_with(model, &asked, plain.data(), plain.size(), text.data(), text.size(), bytes, error);
+        return mote_chat_text(model, &asked, plain.data(), plain.size(), text.data(), text.size(), bytes, error);
       });
 }
 

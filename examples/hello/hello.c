@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   mote_status status = mote_engine_open(NULL, any, &engine, &error);
   if (!status) status = mote_model_open(engine, &file, NULL, any, &model, &error);
   if (!status) status = mote_session_open(model, NULL, any, &session, &error);
-  if (!status) status = mote_chat_tokens(model, NULL, &question, 1, 1, any, tokens, 1024, &n_tokens, &error);
+  if (!status) status = mote_chat_tokens(model, NULL, &question, 1, any, tokens, 1024, &n_tokens, &error);
   if (!status) status = mote_feed(session, tokens, n_tokens, NULL, &error);
   while (!status && text.finish == MOTE_FINISH_NONE) {
     status = mote_text_next(session, &text, &error);

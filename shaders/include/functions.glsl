@@ -79,12 +79,12 @@ float erf_of(float x) {
   return result;
 }
 
-// f of `activate` and `gate`; the numbers are those of enum class Activation.
+// f of `activate` and `gate`.
 float activation_of(uint function, float x) {
   precise float y = x;
-  if (function == 0u) y = x < 0.0 ? 0.0 : x;   // relu; a NaN stays
-  if (function == 1u) y = x / (1.0 + exp_of(-x));
-  if (function == 2u) y = x * 0.5 * (1.0 + tanh_of(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-  if (function == 3u) y = x * 0.5 * (1.0 + erf_of(x * 0.7071067811865476));
+  if (function == MOTE_VK_RELU) y = x < 0.0 ? 0.0 : x;   // relu; a NaN stays
+  if (function == MOTE_VK_SILU) y = x / (1.0 + exp_of(-x));
+  if (function == MOTE_VK_GELU_TANH) y = x * 0.5 * (1.0 + tanh_of(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  if (function == MOTE_VK_GELU_ERF) y = x * 0.5 * (1.0 + erf_of(x * 0.7071067811865476));
   return y;
 }

@@ -120,16 +120,9 @@ TEST_CASE("Calls on no engine or model say so", "[api][arguments]") {
       {"tokenize", [&](mote_error* e) { return mote_tokenize(nullptr, "a", 1, 0, {}, ids, 8, &n, e); },
        "model is NULL"},
       {"detokenize", [&](mote_error* e) { return mote_detokenize(nullptr, ids, 1, text, 8, &n, e); }, "model is NULL"},
-      {"chat_text", [&](mote_error* e) { return mote_chat_text(nullptr, nullptr, &message, 1, 1, text, 8, &n, e); },
+      {"chat_text", [&](mote_error* e) { return mote_chat_text(nullptr, nullptr, &message, 1, text, 8, &n, e); },
        "model is NULL"},
-      {"chat_tokens",
-       [&](mote_error* e) { return mote_chat_tokens(nullptr, nullptr, &message, 1, 1, {}, ids, 8, &n, e); },
-       "model is NULL"},
-      {"chat_text_with",
-       [&](mote_error* e) { return mote_chat_text_with(nullptr, nullptr, &message, 1, text, 8, &n, e); },
-       "model is NULL"},
-      {"chat_tokens_with",
-       [&](mote_error* e) { return mote_chat_tokens_with(nullptr, nullptr, &message, 1, {}, ids, 8, &n, e); },
+      {"chat_tokens", [&](mote_error* e) { return mote_chat_tokens(nullptr, nullptr, &message, 1, {}, ids, 8, &n, e); },
        "model is NULL"},
       {"dev_get_step", [&](mote_error* e) { return mote_dev_get_step(nullptr, 0, &step, e); }, "step 0 of 0"},
   });
@@ -311,8 +304,11 @@ TEST_CASE("Engine options that cannot be are refused by name", "[api][arguments]
   CHECK(contains(open(engine_options("abacus")).sentence, "abacus"));
   CHECK(contains(open(engine_options("abacus")).sentence, "reference"));
   CHECK(contains(open(engine_options("cpu,abacus")).sentence, "abacus"));
-  CHECK(open(engine_options("")).status != MOTE_OK);
-  CHECK(open(engine_options(",")).status != MOTE_OK);
+  for (const char* empty : {"", " ", ",", "cpu,", ",cpu", "cpu, ,reference"}) {
+    CAPTURE(empty);
+    CHECK(open(engine_options(empty)).status == MOTE_INVALID_ARGUMENT);
+    CHECK(contains(open(engine_options(empty)).sentence, "has a name that is empty"));
+  }
   for (const char* twice : {"cpu,cpu", "cpu, reference ,cpu ", "reference,cpu,cpu"}) {
     const Outcome said = open(engine_options(twice));
     CAPTURE(twice, said.sentence);

@@ -91,6 +91,7 @@ class DeviceExecutor final : public Executor {
 class DeviceBackend final : public Backend {
  public:
   std::set<Op> refused;
+  uint32_t most_context = UINT32_MAX;
   size_t n_parts = 0;   // opened
 
   explicit DeviceBackend(std::string_view inner) {
@@ -111,6 +112,7 @@ class DeviceBackend final : public Backend {
   }
   Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape, const ValueMemory& values,
                          Arena& arena, Footprint* footprint) override {
+    if (shape.context > most_context) return Status::error(Code::unsupported, "a context of {}", shape.context);
     if (arena.measuring()) return inner_->open(part, program, shape, values, arena, footprint);
     auto device = std::make_unique<DeviceExecutor>(part, shape, values);
     const Result<Executor*> inner = inner_->open(part, program, shape, device->values(), arena, footprint);

@@ -6,44 +6,11 @@
 #include <thread>
 
 #include "core/mote_dev.h"
-#include "tests/api/hooked_backend.h"
+#include "tests/api/hooked_pair.h"
 #include "tests/api/snapshots.h"
 
 namespace mote::test {
 namespace {
-
-Status told_to_fail() { return Status::error(Code::backend_failed, "told to fail"); }
-
-// "first", which the test lets fail, before "second"; what they compute is that of the built-in ones named.
-struct Pair {
-  HookedBackend first, second;
-  std::vector<std::string> lines;
-
-  explicit Pair(const char* inner_first = "reference", const char* inner_second = "cpu")
-      : first(inner_first, "first"), second(inner_second, "second") {}
-  mote_engine_options options(const char* backends = "first,second") {
-    extra_[0] = static_cast<Backend*>(&first);
-    extra_[1] = static_cast<Backend*>(&second);
-    mote_engine_options options = engine_options(backends);
-    options.extra_backends = extra_;
-    options.n_extra_backends = 2;
-    options.log = [](void* self, const char* line) {
-      auto* to = static_cast<Pair*>(self);
-      const std::lock_guard lock(to->mutex_);
-      to->lines.push_back(line);
-    };
-    options.log_user = this;
-    return options;
-  }
-  // From the n-th on (0: the first) runs of the first one fail.
-  void fail_from_run(int n) {
-    first.hooks.on_run = [n, runs = 0]() mutable { return runs++ < n ? Status() : told_to_fail(); };
-  }
-
- private:
-  void* extra_[2];
-  std::mutex mutex_;
-};
 
 std::vector<float> evaluate(mote_session* session, const Tokens& tokens) {
   std::vector<float> all;
@@ -226,17 +193,6 @@ TEST_CASE("A backend that does not compile a model is left out, told with its re
   CHECK(single.lines.empty());
 }
 
-// Bytes at a multiple of 64, as often as wanted.
-struct Bench {
-  std::vector<std::max_align_t> bytes;
-  explicit Bench(uint64_t size) : bytes((size + 64) / sizeof(std::max_align_t) + 1) {}
-  mote_memory of(uint64_t size) {
-    void* at = bytes.data();
-    size_t space = bytes.size() * sizeof bytes[0];
-    return {std::align(64, static_cast<size_t>(size), at, space), size};
-  }
-};
-
 TEST_CASE("In memory of the caller a model names the bytes that it needs without a backend", "[api][fallback]") {
   Pair pair("reference", "cpu");   // which takes more, for the tables of its kernels
   const Bytes bytes = toy_llama(kSmallToy).bytes();
@@ -282,8 +238,7 @@ TEST_CASE("A backend that does not open a session is left by it, also in memory 
     CHECK(bit_difference(logits_after(session, tokens), logits_after(plain, tokens)) == "");
     CHECK(mote_dev_session_fallbacks(session) == 1);
     REQUIRE(pair.lines.size() == 1);
-    CHECK(pair.lines[0] ==
-          "backend first failed (told to fail); the session goes on with second and runs its 0 tokens again");
+    CHECK(pair.lines[0] == "backend first did not open the session (told to fail); it begins with second");
   }
   pair.second.hooks.on_open = [] { return Status::error(Code::backend_failed, "the second as well"); };
   mote_session* none = nullptr;
@@ -358,6 +313,32 @@ TEST_CASE("A cancel stops the tokens that are run again, and what is done stays 
   CHECK(history(session) == Tokens(tokens.begin(), tokens.begin() + 24));
   CHECK(bit_difference(logits_after(session, Tokens(tokens.begin() + 24, tokens.end())), expected) == "");
   CHECK(mote_dev_session_fallbacks(session) == 1);
+}
+
+TEST_CASE("A backend that fails in the middle of a snapshot leaves the next one with the tokens, and a cancel waits",
+          "[api][fallback][snapshot]") {
+  const bool with_logits = GENERATE(true, false), encodes = GENERATE(false, true);
+  Pair pair("cpu", "cpu");   // the same arithmetic, so the same bits to the last
+  const Engine engine(pair.options());
+  const Model model(engine, encodes ? toy_t5(kSmallToy) : toy_llama(kSmallToy));
+  const Session session(model, sliding());
+  if (encodes) encode(session, some_tokens(8, 300, 5));
+  feed(session, some_tokens(20, 300));
+  for (int i = 0; i < 4; ++i) next(session);
+  if (with_logits) step(session);
+  const Bytes snapshot = take_snapshot(session);
+  int rows = 0, runs = 0;
+  pair.first.hooks.on_export = [&] { return ++rows == 11 ? told_to_fail() : Status(); };
+  pair.second.hooks.on_run = [&] {
+    if (++runs == 2) mote_cancel(session);
+    return Status();
+  };
+  CHECK(take_snapshot(session) == snapshot);
+  CHECK(mote_dev_session_fallbacks(session) == 1);
+  CHECK(pair.lines.size() == 1);
+  CHECK(runs > 2);
+  const Tokens more = some_tokens(5, 300, 2);
+  CHECK(mote_feed(session, more.data(), more.size(), nullptr, nullptr) == MOTE_CANCELLED);
 }
 
 TEST_CASE("A backend that fails in the middle of a restore leaves the next one with the snapshot's tokens",

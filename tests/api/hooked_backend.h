@@ -13,8 +13,10 @@
 
 namespace mote::test {
 
-// compile and open: not while they measure.
+// compile and open: not while they measure; what is asked of a plan and of a shape is asked then too.
 struct Hooks {
+  std::function<Status()> on_plan = [] { return Status(); };
+  std::function<Status(const SessionShape&)> on_shape = [](const SessionShape&) { return Status(); };
   std::function<Status()> on_compile = [] { return Status(); };
   std::function<Status()> on_open = [] { return Status(); };
   std::function<Status()> on_run = [] { return Status(); };
@@ -75,7 +77,8 @@ class HookedBackend final : public Backend {
   Hooks hooks;
   HookedCounts counts;
   int n_closed = 0;
-  uint32_t version = 0;   // of the arithmetic; 0: the inner backend's
+  uint64_t bytes_before_asking = 0;   // taken by compile and open before they ask of the plan and the shape
+  uint32_t version = 0;               // of the arithmetic; 0: the inner backend's
 
   explicit HookedBackend(std::string_view inner, const char* name = "hooked") : name_(name) {
     for (const BackendEntry& entry : built_in_backends()) {
@@ -94,6 +97,9 @@ class HookedBackend final : public Backend {
   uint32_t over_read_bytes() const override { return inner_->over_read_bytes(); }
   bool supports(const Step& step, const Plan& plan) const override { return inner_->supports(step, plan); }
   Result<Program*> compile(const PlanPart& part, Arena& arena, Footprint* footprint) override {
+    arena.take<std::byte>(bytes_before_asking);
+    MOTE_RETURN_IF_ERROR(arena.status("what is taken before asking"));
+    MOTE_RETURN_IF_ERROR(hooks.on_plan());
     if (arena.measuring()) return inner_->compile(part, arena, footprint);
     ++counts.compiled;
     MOTE_RETURN_IF_ERROR(hooks.on_compile());
@@ -107,6 +113,9 @@ class HookedBackend final : public Backend {
   Result<Executor*> open(const PlanPart& part, Program* program, const SessionShape& shape, const ValueMemory& values,
                          Arena& arena, Footprint* footprint) override {
     Program* const inner = program == nullptr ? nullptr : static_cast<HookedProgram*>(program)->inner;
+    arena.take<std::byte>(bytes_before_asking);
+    MOTE_RETURN_IF_ERROR(arena.status("what is taken before asking"));
+    MOTE_RETURN_IF_ERROR(hooks.on_shape(shape));
     if (arena.measuring()) return inner_->open(part, inner, shape, values, arena, footprint);
     ++counts.opened;
     MOTE_RETURN_IF_ERROR(hooks.on_open());

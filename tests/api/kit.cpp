@@ -92,6 +92,13 @@ mote_session_options session_options(uint32_t context, uint32_t max_batch) {
   return options;
 }
 
+mote_chat_options chat_options(const char* format) {
+  mote_chat_options options{};
+  options.struct_bytes = sizeof options;
+  options.format = format;
+  return options;
+}
+
 mote_engine_options engine_options(const char* backends, uint32_t threads) {
   mote_engine_options options{};
   options.struct_bytes = sizeof options;

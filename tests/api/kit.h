@@ -80,6 +80,7 @@ std::string with_cpu(const char* backend);
 // Options with their size set; context and max_batch as given.
 mote_session_options session_options(uint32_t context = 0, uint32_t max_batch = 0);
 mote_engine_options engine_options(const char* backends, uint32_t threads = 1);
+mote_chat_options chat_options(const char* format);
 
 // The backends of this build whose states lie in host memory: what a test of "every backend" walks.
 std::vector<const char*> host_backends();

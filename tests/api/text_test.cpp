@@ -10,6 +10,8 @@
 namespace mote::test {
 namespace {
 
+const mote_chat_options chatml = chat_options("chatml");
+
 const std::string kText = "hello the and  00 <|im_end|> in\n\n" + std::string(300, 'q') + " \xf0\x9f\x98\x80 \xff";
 
 struct Tokenized {
@@ -98,13 +100,13 @@ TEST_CASE("A chat prompt is the same as text and as tokens", "[api][text]") {
   const std::string user = "hello <|im_end|> the";
   const mote_message messages[] = {{"system", "be brief", 8}, {"user", user.c_str(), user.size()}};
   size_t n = 0;
-  CHECK(mote_chat_text(model, "chatml", messages, 2, 1, nullptr, 0, &n, nullptr) == MOTE_BUFFER_TOO_SMALL);
+  CHECK(mote_chat_text(model, &chatml, messages, 2, nullptr, 0, &n, nullptr) == MOTE_BUFFER_TOO_SMALL);
   std::string text(n, 0);
-  REQUIRE(mote_chat_text(model, "chatml", messages, 2, 1, text.data(), text.size(), &n, nullptr) == MOTE_OK);
+  REQUIRE(mote_chat_text(model, &chatml, messages, 2, text.data(), text.size(), &n, nullptr) == MOTE_OK);
   CHECK(text ==
         "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\n" + user + "<|im_end|>\n<|im_start|>assistant\n");
   Tokens tokens(n);
-  REQUIRE(mote_chat_tokens(model, "chatml", messages, 2, 1, {}, tokens.data(), tokens.size(), &n, nullptr) == MOTE_OK);
+  REQUIRE(mote_chat_tokens(model, &chatml, messages, 2, {}, tokens.data(), tokens.size(), &n, nullptr) == MOTE_OK);
   tokens.resize(n);
   // The user's own control token is plain text: two ends, not three.
   CHECK(std::count(tokens.begin(), tokens.end(), 319) == 2);
@@ -112,7 +114,7 @@ TEST_CASE("A chat prompt is the same as text and as tokens", "[api][text]") {
   std::string back(text.size(), 0);
   REQUIRE(mote_detokenize(model, tokens.data(), tokens.size(), back.data(), back.size(), &n, nullptr) == MOTE_OK);
   CHECK(back == text);
-  CHECK(mote_chat_tokens(model, "chatml", messages, 2, 1, {}, tokens.data(), tokens.size() - 1, &n, nullptr) ==
+  CHECK(mote_chat_tokens(model, &chatml, messages, 2, {}, tokens.data(), tokens.size() - 1, &n, nullptr) ==
         MOTE_BUFFER_TOO_SMALL);
   CHECK(n == tokens.size());
 }
@@ -126,10 +128,10 @@ TEST_CASE("Chat options of any age say whether the model thinks and where the pr
     size_t n = 0, n_tokens = 0;
     int32_t tokens[256];
     mote_error error{};
-    if (mote_chat_text_with(model, options, &message, 1, text, sizeof text, &n, &error) != MOTE_OK)
+    if (mote_chat_text(model, options, &message, 1, text, sizeof text, &n, &error) != MOTE_OK)
       return std::string(error.message);
     char back[256] = {};
-    REQUIRE(mote_chat_tokens_with(model, options, &message, 1, {}, tokens, 256, &n_tokens, nullptr) == MOTE_OK);
+    REQUIRE(mote_chat_tokens(model, options, &message, 1, {}, tokens, 256, &n_tokens, nullptr) == MOTE_OK);
     REQUIRE(mote_detokenize(model, tokens, n_tokens, back, sizeof back, &n, nullptr) == MOTE_OK);
     CHECK(std::string(back) == text);
     return std::string(text);
@@ -187,8 +189,9 @@ TEST_CASE("Chat prompts that cannot be are refused in a sentence", "[api][text]"
   size_t n = 0;
   char text[512];
   const auto ask = [&](const char* format, const mote_message* messages, size_t count) {
+    const mote_chat_options options = chat_options(format);
     return outcome(
-        [&](mote_error* e) { return mote_chat_text(model, format, messages, count, 1, text, sizeof text, &n, e); });
+        [&](mote_error* e) { return mote_chat_text(model, &options, messages, count, text, sizeof text, &n, e); });
   };
   // The toy model has no template.
   CHECK(ask(nullptr, &good, 1).status == MOTE_UNSUPPORTED);
@@ -224,13 +227,12 @@ TEST_CASE("A chat of many messages gets the working memory that it needs", "[api
   const std::vector<mote_message> messages(2000, {"user", word.c_str(), word.size()});
   size_t n = 0;
   std::string text(1000000, 0);
-  REQUIRE(mote_chat_text(model, "chatml", messages.data(), messages.size(), 1, text.data(), text.size(), &n, nullptr) ==
+  REQUIRE(mote_chat_text(model, &chatml, messages.data(), messages.size(), text.data(), text.size(), &n, nullptr) ==
           MOTE_OK);
   text.resize(n);
   Tokens tokens(n);
   const Outcome said = outcome([&](mote_error* e) {
-    return mote_chat_tokens(model, "chatml", messages.data(), messages.size(), 1, {}, tokens.data(), tokens.size(), &n,
-                            e);
+    return mote_chat_tokens(model, &chatml, messages.data(), messages.size(), {}, tokens.data(), tokens.size(), &n, e);
   });
   CHECK(said.sentence == "untouched");
   REQUIRE(said.status == MOTE_OK);
@@ -248,7 +250,7 @@ TEST_CASE("A role that a chat format does not know is named", "[api][text]") {
   for (const std::string& role : {std::string("tool"), std::string(), std::string(5000, 'r')}) {
     const mote_message messages[] = {{"user", "hello", 5}, {role.c_str(), "hi", 2}};
     const Outcome said =
-        outcome([&](mote_error* e) { return mote_chat_tokens(model, "chatml", messages, 2, 1, {}, ids, 256, &n, e); });
+        outcome([&](mote_error* e) { return mote_chat_tokens(model, &chatml, messages, 2, {}, ids, 256, &n, e); });
     CAPTURE(role, said.sentence);
     CHECK(said.status == MOTE_INVALID_ARGUMENT);
     CHECK(contains(said.sentence, "message 1 has the role"));

@@ -91,7 +91,9 @@ class Perplexity(Case):
     def test_equal_to_the_definition(self):
         path = self.write("text", self.TEXT)
         context = 32
-        result = strict_json(mote("perplexity", "-m", MODEL, "-f", path, "-c", str(context), "--json")[0])
+        result = strict_json(mote("perplexity", "-m", MODEL, "-f", path, "-c", str(context), "--backend", "cpu,reference",
+                                  "--json")[0])
+        self.assertEqual(result["backends"], ["cpu"])   # which ran all of it
         ids = strict_json(mote("tokenize", "-m", MODEL, "--json", "--add-special", stdin=self.TEXT)[0])["ids"]
         chunks = len(ids) // context
         self.assertEqual(result["chunks"], chunks)
@@ -138,9 +140,11 @@ class Bench(Case):
             self.assertEqual(record["first_token_ms"] is None, record["n_prompt"] == 0)
 
     def test_csv_and_table(self):
-        rows = list(csv.DictReader(io.StringIO(mote(*self.SMALL, "-o", "csv")[0].decode()), strict=True))
+        text = mote(*self.SMALL, "-o", "csv", "--backend", "reference,cpu")[0].decode()
+        rows = list(csv.DictReader(io.StringIO(text), strict=True))
         self.assertEqual(len(rows), 6)
         self.assertEqual(rows[0]["n_prompt"], "8")
+        self.assertEqual(rows[0]["backends"], "reference")   # which ran all of it
         table = mote(*self.SMALL)[0].decode().splitlines()
         self.assertEqual(len(table), 8)
         self.assertEqual({line.count("|") for line in table}, {12})

@@ -59,9 +59,10 @@ ModelUse use_model(mote_model* model, uint32_t seed) {
     std::string text(512, 0);
     size_t n = 0;
     mote_error error{};
-    must(mote_chat_text(model, "chatml", messages, 2, 1, text.data(), text.size(), &n, &error), error);
+    const mote_chat_options chatml = chat_options("chatml");
+    must(mote_chat_text(model, &chatml, messages, 2, text.data(), text.size(), &n, &error), error);
     use.texts.append(text, 0, n);
-    must(mote_chat_tokens(model, "chatml", messages, 2, 1, {}, ids.data(), ids.size(), &n, &error), error);
+    must(mote_chat_tokens(model, &chatml, messages, 2, {}, ids.data(), ids.size(), &n, &error), error);
     use.ids.insert(use.ids.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
     must(mote_tokenize(model, said.data(), said.size(), MOTE_PARSE_SPECIAL, {}, ids.data(), ids.size(), &n, &error),
          error);

@@ -143,8 +143,11 @@ class Living {
         }))
       return false;
     keep();
+    mote_chat_options chatml{};
+    chatml.struct_bytes = sizeof chatml;
+    chatml.format = "chatml";
     if (!step("mote_chat_tokens", [&](mote_error* e) {
-          return mote_chat_tokens(model_, "chatml", &message, 1, 1, {}, ids.data(), ids.size(), &n, e);
+          return mote_chat_tokens(model_, &chatml, &message, 1, {}, ids.data(), ids.size(), &n, e);
         }))
       return false;
     keep();

@@ -29,14 +29,15 @@ size_t control_tokens(const mote_model* model, const std::vector<int32_t>& ids) 
       std::count_if(ids.begin(), ids.end(), [&](int32_t id) { return id >= static_cast<int32_t>(info.n_vocab) - 3; }));
 }
 
-std::vector<int32_t> chat_ids(const mote_model* model, const char* format, const std::vector<mote_message>& messages) {
+std::vector<int32_t> chat_ids(const mote_model* model, const mote_chat_options& options,
+                              const std::vector<mote_message>& messages) {
   std::vector<int32_t> ids;
   size_t n = 0;
   mote_error error{};
-  mote_status status = mote_chat_tokens(model, format, messages.data(), messages.size(), 1, {}, nullptr, 0, &n, &error);
+  mote_status status = mote_chat_tokens(model, &options, messages.data(), messages.size(), {}, nullptr, 0, &n, &error);
   if (status == MOTE_BUFFER_TOO_SMALL) {
     ids.resize(n);
-    status = mote_chat_tokens(model, format, messages.data(), messages.size(), 1, {}, ids.data(), n, &n, &error);
+    status = mote_chat_tokens(model, &options, messages.data(), messages.size(), {}, ids.data(), n, &n, &error);
     if (status != MOTE_OK) wrong(error.message);
   } else {
     fine(status, error);
@@ -44,7 +45,7 @@ std::vector<int32_t> chat_ids(const mote_model* model, const char* format, const
   return ids;
 }
 
-void use(const mote_model* model, Cursor& input, const char* format, size_t n_messages) {
+void use(const mote_model* model, Cursor& input, const mote_chat_options& options, size_t n_messages) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < 2 * n_messages; ++i) texts.push_back(part(input));
   const char* const roles[] = {"system", "user", "assistant", nullptr};
@@ -57,13 +58,14 @@ void use(const mote_model* model, Cursor& input, const char* format, size_t n_me
   }
   size_t n = 0;
   mote_error error{};
-  mote_status status = mote_chat_text(model, format, messages.data(), n_messages, 1, nullptr, 0, &n, &error);
+  mote_status status = mote_chat_text(model, &options, messages.data(), n_messages, nullptr, 0, &n, &error);
   if (status != MOTE_BUFFER_TOO_SMALL) fine(status, error);
   std::string text(n, '\0');
   if (status == MOTE_BUFFER_TOO_SMALL &&
-      mote_chat_text(model, format, messages.data(), n_messages, 1, text.data(), n, &n, &error) != MOTE_OK)
+      mote_chat_text(model, &options, messages.data(), n_messages, text.data(), n, &n, &error) != MOTE_OK)
     wrong(error.message);
-  if (control_tokens(model, chat_ids(model, format, messages)) != control_tokens(model, chat_ids(model, format, empty)))
+  if (control_tokens(model, chat_ids(model, options, messages)) !=
+      control_tokens(model, chat_ids(model, options, empty)))
     wrong("a message became a control token");
 }
 
@@ -85,7 +87,10 @@ void run(Cursor input) {
   mote_model* model = nullptr;
   mote_error error{};
   if (!fine(mote_model_open(engine(), &source, &vocabulary_only, {}, &model, &error), error)) return;
-  use(model, input, asked % 4 == 3 ? nullptr : mote_chat_format_name(asked % 4), n_messages);
+  mote_chat_options options{};
+  options.struct_bytes = sizeof options;
+  options.format = asked % 4 == 3 ? nullptr : mote_chat_format_name(asked % 4);
+  use(model, input, options, n_messages);
   mote_model_close(model, nullptr);
 }
 

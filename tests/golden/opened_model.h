@@ -122,23 +122,30 @@ class OpenedModel {
   }
   std::string chat_text(const std::vector<Message>& messages, bool generates) {
     const std::vector<mote_message> views = views_of(messages);
+    const mote_chat_options options = chat_options(generates);
     return text_of([&](char* to, size_t capacity, size_t* bytes) {
-      return mote_chat_text(model_, nullptr, views.data(), views.size(), generates, to, capacity, bytes, &error_);
+      return mote_chat_text(model_, &options, views.data(), views.size(), to, capacity, bytes, &error_);
     });
   }
   std::vector<int32_t> chat_tokens(const std::vector<Message>& messages, bool generates) {
     const std::vector<mote_message> views = views_of(messages);
+    const mote_chat_options options = chat_options(generates);
     size_t count = 0;
     const mote_status status =
-        mote_chat_tokens(model_, nullptr, views.data(), views.size(), generates, {}, nullptr, 0, &count, &error_);
+        mote_chat_tokens(model_, &options, views.data(), views.size(), {}, nullptr, 0, &count, &error_);
     if (status != MOTE_BUFFER_TOO_SMALL) need(status);
     std::vector<int32_t> ids(count);
-    need(mote_chat_tokens(model_, nullptr, views.data(), views.size(), generates, {}, ids.data(), ids.size(), &count,
-                          &error_));
+    need(mote_chat_tokens(model_, &options, views.data(), views.size(), {}, ids.data(), ids.size(), &count, &error_));
     return ids;
   }
 
  private:
+  static mote_chat_options chat_options(bool generates) {
+    mote_chat_options options{};
+    options.struct_bytes = sizeof options;
+    options.no_generation_prompt = generates ? 0 : 1;
+    return options;
+  }
   void need(mote_status status) const {
     if (status != MOTE_OK) throw std::runtime_error(error_.message);
   }

@@ -63,8 +63,12 @@ void use(mote_model* model, mote_session* session) {
     if (keep(mote_tokenize(model, words.data(), words.size(), flags, {}, ids, 4096, &n, &error)))
       keep(mote_detokenize(model, ids, n, text, sizeof text, &n, &error));
   const mote_message message = {"user", "hello", 5};
-  for (const char* format : {static_cast<const char*>(nullptr), "chatml"})
-    keep(mote_chat_tokens(model, format, &message, 1, 1, {}, ids, 4096, &n, &error));
+  mote_chat_options options{};
+  options.struct_bytes = sizeof options;
+  for (const char* format : {static_cast<const char*>(nullptr), "chatml"}) {
+    options.format = format;
+    keep(mote_chat_tokens(model, &options, &message, 1, {}, ids, 4096, &n, &error));
+  }
   for (uint32_t i = 0; mote_end_token(model, i) >= 0; ++i) mote_is_end_token(model, mote_end_token(model, i));
   if (session == nullptr) return;
   int32_t token = 0;

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{1} << 20;
 [[maybe_unused]] constexpr size_t kLimitBytes = size_t{64} << 10;
 constexpr unsigned char kPaint = 0xC5;
+const mote_chat_options chatml = chat_options("chatml");
 
 // What is called on the small stack. Everything it needs is made before.
 struct Calls {
@@ -58,8 +59,8 @@ void* call_all(void* argument) {
   keep(mote_tokenize(model, calls.text, std::strlen(calls.text), MOTE_PARSE_SPECIAL, calls.scratch, ids, 512, &count,
                      nullptr));
   const mote_message messages[] = {{"system", "be brief", 8}, {"user", calls.text, 40}};
-  keep(mote_chat_text(model, "chatml", messages, 2, 1, chat, sizeof chat, &count, nullptr));
-  keep(mote_chat_tokens(model, "chatml", messages, 2, 1, calls.scratch, ids, 512, &count, nullptr));
+  keep(mote_chat_text(model, &chatml, messages, 2, chat, sizeof chat, &count, nullptr));
+  keep(mote_chat_tokens(model, &chatml, messages, 2, calls.scratch, ids, 512, &count, nullptr));
   keep(mote_detokenize(model, ids, count, chat, sizeof chat, &count, nullptr));
   const float* vector = nullptr;
   mote_encode(session, calls.tokens->data(), 3, nullptr);   // refused, but for a model with an encoder

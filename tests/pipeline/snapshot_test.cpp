@@ -10,7 +10,7 @@ using namespace mote::test;
 
 namespace {
 
-std::vector<uint8_t> snapshot_of(const Sequence& sequence) {
+std::vector<uint8_t> snapshot_of(Sequence& sequence) {
   std::vector<uint8_t> bytes(sequence.snapshot_bytes());
   REQUIRE(sequence.write_snapshot(bytes).ok());
   return bytes;
@@ -153,4 +153,10 @@ TEST_CASE("A snapshot of another placement is refused with both names", "[pipeli
   const Status status = to.sequence->check_snapshot(bytes);
   CHECK(status.code() == Code::unsupported);
   CHECK(sentence(status) == "the snapshot was made with the arithmetic fake 1, this session runs other 4");
+  // Names that differ behind what a snapshot shows of them.
+  from.backend.rounds = {"a device whose name goes on for longer than 48 letters, A", 1};
+  to.backend.rounds = {"a device whose name goes on for longer than 48 letters, B", 1};
+  const Status longer = to.sequence->check_snapshot(snapshot_of(*from.sequence));
+  CHECK(longer.code() == Code::unsupported);
+  CHECK(sentence(longer).find("begins with a device whose name goes on for longer than 48 ") != std::string::npos);
 }

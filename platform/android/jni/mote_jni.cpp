@@ -246,7 +246,7 @@ jintArray chat_tokens(JNIEnv* env, jclass, jlong model, jbyteArray roles, jintAr
     messages[i].content_bytes = static_cast<size_t>(content_end.data()[i] - content);
   }
   return token_array(env, [&](int32_t* tokens, size_t capacity, size_t* count, mote_error* error) {
-    return mote_chat_tokens(handle<mote_model>(model), nullptr, messages, n, 1, {}, tokens, capacity, count, error);
+    return mote_chat_tokens(handle<mote_model>(model), nullptr, messages, n, {}, tokens, capacity, count, error);
   });
 }
 

@@ -63,6 +63,7 @@ TEST_CASE("Without a driver the engine says so and goes on without", "[vulkan][n
   mote_engine* engine = nullptr;
   const Outcome opened = outcome([&](mote_error* error) { return mote_engine_open(&alone, {}, &engine, error); });
   CHECK(opened.status == MOTE_UNSUPPORTED);
+  CHECK(contains(opened.sentence, "(vulkan) can be used: vulkan is off: there is no "));   // driver, or loader
   mote_quote quote{};
   quote.struct_bytes = sizeof quote;
   const Outcome quoted = outcome([&](mote_error* error) { return mote_engine_quote(&alone, &quote, error); });

@@ -21,9 +21,21 @@ struct Calls {
   bool has_failed() const { return count > fails_at; }
 } calls;
 
+// A call that fails may leave anything where the handle that it was to make would be: the last argument.
+template <class Last>
+void leave_anything(Last last) {
+  if constexpr (std::is_pointer_v<Last>) {
+    using Pointed = std::remove_pointer_t<Last>;
+    if constexpr (std::is_pointer_v<Pointed> && !std::is_const_v<Pointed>) *last = reinterpret_cast<Pointed>(0xbad);
+  }
+}
+
 template <auto kFunction, class... Arguments>
 VKAPI_ATTR VkResult VKAPI_CALL counted(Arguments... arguments) {
-  if (calls.count++ == calls.fails_at) return calls.result;
+  if (calls.count++ == calls.fails_at) {
+    (leave_anything(arguments), ...);
+    return calls.result;
+  }
   if constexpr (std::is_same_v<decltype(kFunction), PFN_vkQueueSubmit VulkanFunctions::*>) {
     ++calls.n_submissions;
     if (calls.on_submission) calls.on_submission();

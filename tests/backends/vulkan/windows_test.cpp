@@ -62,7 +62,7 @@ TEST_CASE("Matrices, Values and caches that are cut give the bits of those that 
   }
   CHECK(wrong == "");
   INFO(n_compared << " cases");
-  CHECK(compared.size() == std::size(kOps));
+  CHECK(compared.size() == std::size(kOps) - 1);   // `pool` is not run here
   CHECK(n_compared > 300 / kEvery);
 }
 
