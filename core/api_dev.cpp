@@ -15,9 +15,9 @@ struct Probe {
   Probe(Op op, Format format) {
     plan.states = {&state, 1};
     step.op = op;
-    step.inputs[0] = {0, Dimension::tokens, 256};
-    step.inputs[1] = {1, Dimension::tokens, 256};
-    step.output = {2, Dimension::tokens, 256};
+    step.inputs[0] = {0, Dimension::tokens, Extent::single, 256};
+    step.inputs[1] = {1, Dimension::tokens, Extent::single, 256};
+    step.output = {2, Dimension::tokens, Extent::single, 256};
     if (uses_matrix(op)) step.matrix = {nullptr, 256, 256, format, "probe"};
     if (op_info(op).state != StateUse::none) step.state = {0};
     set_attributes(op);
@@ -39,6 +39,7 @@ struct Probe {
         step.attributes.rope = {4, 64, 64, RopePairing::neighbours};
         break;
       case Op::attention:
+      case Op::attention_weights:
         step.attributes.attention = {4, 0.125f, 0};
         break;
       case Op::activate:

@@ -28,10 +28,25 @@ ModelFiles take_files(Arena& arena, const ModelSource& source) {
 
 Status read_model_options(const mote_model_options* given, mote_model_options* options) {
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_model_options", options));
-  if (options->pooling >= MOTE_POOLING_OF_MODEL && options->pooling <= MOTE_POOLING_LAST) return {};
-  return Status::error(Code::invalid_argument, "pooling is {}; it must be a mote_pooling, {} to {}", options->pooling,
-                       static_cast<int>(MOTE_POOLING_OF_MODEL), static_cast<int>(MOTE_POOLING_LAST));
+  if (options->pooling < MOTE_POOLING_OF_MODEL || options->pooling > MOTE_POOLING_LAST)
+    return Status::error(Code::invalid_argument, "pooling is {}; it must be a mote_pooling, {} to {}", options->pooling,
+                         static_cast<int>(MOTE_POOLING_OF_MODEL), static_cast<int>(MOTE_POOLING_LAST));
+  if (options->taps >> kAttendings != 0)
+    return Status::error(Code::invalid_argument, "taps are {}; the bits of all mote_taps are {}", options->taps,
+                         (1 << kAttendings) - 1);
+  return {};
 }
+
+namespace {
+
+Taps taps_of(const mote_model_options& options) {
+  Taps taps{options.taps, options.tap_first_layer, UINT32_MAX};
+  if (options.tap_layers != 0 && options.tap_layers < UINT32_MAX - taps.first_layer)
+    taps.end_layer = taps.first_layer + options.tap_layers;
+  return taps;
+}
+
+}   // namespace
 
 Status ModelOpening::run(const ModelSource& source) {
   arena_.create<mote_model>();
@@ -114,8 +129,13 @@ Status ModelOpening::layout_plan(mote_model* model) {
     return built.ok() ? weights.check_all_used(name) : built;
   };
   PlanBuilder counter;
+  counter.tap(taps_of(options_));
   Arena vectors;
   MOTE_RETURN_IF_ERROR(build(counter, vectors));
+  if (options_.taps != 0 && counter.tapped() == 0)
+    return Status::error(Code::invalid_argument,
+                         "taps are {} from tap_first_layer {} on; the model has no such attention there", options_.taps,
+                         options_.tap_first_layer);
 
   uint64_t before = arena_.used_bytes();
   const PlanBuilder::Counts& counts = counter.counts();
@@ -129,6 +149,7 @@ Status ModelOpening::layout_plan(mote_model* model) {
   if (scratch_ != nullptr) MOTE_RETURN_IF_ERROR(scratch_->status("the quote"));
   before = arena_.used_bytes();
   PlanBuilder builder(steps, values, states);
+  builder.tap(taps_of(options_));
   MOTE_RETURN_IF_ERROR(build(builder, arena_));
   bytes_.vectors_bytes += arena_.used_bytes() - before;
   MOTE_RETURN_IF_ERROR(arena_.status("the model"));

@@ -195,6 +195,14 @@ typedef enum mote_pooling {
   MOTE_POOLING_LAST = 4 /* the last token's */
 } mote_pooling;
 
+/* Weights of attention that sessions of a model keep of each batch, for mote_attention: bits of
+ * mote_model_options.taps. */
+typedef enum mote_tap {
+  MOTE_TAP_ATTENTION = 1,         /* of a decoder's tokens, to those before them */
+  MOTE_TAP_ENCODER_ATTENTION = 2, /* of an encoder's input, to itself */
+  MOTE_TAP_CROSS_ATTENTION = 4    /* of a decoder's tokens, to an encoder's input */
+} mote_tap;
+
 /* A tokenizer that is missing, or of a kind that this build does not know, is what the text calls answer:
  * MOTE_UNSUPPORTED. Ids can be run all the same. */
 typedef struct mote_model_options {
@@ -204,6 +212,11 @@ typedef struct mote_model_options {
   mote_memory scratch;     /* working memory for quotes and for opening, for the length of the call; {NULL, 0}: the
                               platform is asked. Its size: mote_model_scratch_bytes */
   int32_t pooling;         /* a mote_pooling, of a model with an encoder */
+  uint32_t taps;           /* bits of mote_tap; those of attention that the model does not have are passed over, as long
+                              as one is left. 0: none, and nothing is different or costs more. Else a session keeps, in
+                              activation_bytes, max_batch x heads x context (to an input: x max_batch) floats for each
+                              layer, and backends without the op attention_weights leave those layers to the next ones */
+  uint32_t tap_first_layer, tap_layers; /* the layers that are tapped; tap_layers 0: all from the first on */
 } mote_model_options;
 
 struct mote_session_options;
@@ -448,6 +461,18 @@ enum {
  * model does not pool (mote_model_options.pooling makes it), MOTE_NOT_FINITE when a value is infinite or no number. */
 MOTE_API mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* d_model,
                                     mote_error* error);
+
+/* The weights of one layer's attention in the last batch that was run, [n_rows, n_heads, n_positions]: what each row
+ * looked at. `tap` is one mote_tap. A row's sum over the positions is 1; what it may not see is 0. Positions are the
+ * sequence's, from 0 on; the batch's last row stands at position n_positions - 1. (MOTE_TAP_ENCODER_ATTENTION: those of
+ * the input, as the rows are. MOTE_TAP_CROSS_ATTENTION: those of the input; rows as of MOTE_TAP_ATTENTION.) A feed runs
+ * all tokens but the last, in batches of max_batch: to see every row feed no more at once, and step in the end. Their
+ * bits do not depend on the batch, and on the backend cpu not on threads or instruction sets either. A view that the
+ * next call on the session ends; not in snapshots.
+ * MOTE_UNSUPPORTED: the model has no such attention, or was opened without the tap. MOTE_INVALID_ARGUMENT: a layer that
+ * is not there. MOTE_WRONG_STATE: no batch was run, or the rows of the last one are forgotten (mote_rewind). */
+MOTE_API mote_status mote_attention(mote_session* session, int32_t tap, uint32_t layer, const float** weights,
+                                    size_t* n_rows, size_t* n_heads, size_t* n_positions, mote_error* error);
 
 /* Runs the pending token, after which its logits are there. Without a pending one: MOTE_OK
  * when its logits are there already, else MOTE_WRONG_STATE. */

@@ -143,6 +143,19 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
     return mote_embedding(handle_, flags, &values, &d_model, detail::raw(error)) == MOTE_OK ? std::span(values, d_model)
                                                                                             : std::span<const float>();
   }
+  // What each row of the last batch looked at, [n_rows, n_heads, n_positions]; empty where there is none.
+  struct Attention {
+    std::span<const float> weights;
+    size_t n_rows = 0, n_heads = 0, n_positions = 0;
+  };
+  Attention attention(mote_tap tap, uint32_t layer, Error* error = nullptr) const {
+    Attention found;
+    const float* values = nullptr;
+    if (mote_attention(handle_, tap, layer, &values, &found.n_rows, &found.n_heads, &found.n_positions,
+                       detail::raw(error)) == MOTE_OK)
+      found.weights = std::span(values, found.n_rows * found.n_heads * found.n_positions);
+    return found;
+  }
   bool step(Error* error = nullptr) { return mote_step(handle_, detail::raw(error)) == MOTE_OK; }
   // Empty before the first step.
   std::span<const float> logits() const {

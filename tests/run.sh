@@ -50,6 +50,7 @@ build() {
 heading "installing what is missing"
 need_packages program tests
 (need_packages editing) || say "chats are built without line editing, which is not tested: libedit is not to be had here"
+(need_packages browser) || say "the page of mote attention is not looked at: no chromium is to be had here"
 has_clang=yes
 (need_packages checks) || has_clang=no
 (need_packages firmware) || say "examples/firmware is not tried here: there is no compiler or emulator for its boards"

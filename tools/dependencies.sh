@@ -26,6 +26,7 @@ program   ninja-build           have ninja
 program   libcli11-dev          have_header CLI/CLI.hpp
 program   nlohmann-json3-dev    have_header nlohmann/json.hpp
 editing   libedit-dev           have_header histedit.h
+browser   chromium-headless-shell,chromium      have_browser
 model     python3               have python3
 model     ca-certificates       test -e /etc/ssl/certs/ca-certificates.crt
 model     python3-pip           have_pip
@@ -117,6 +118,7 @@ cross_compiler() { if have "$1-g++-12"; then echo "$1-g++-12"; else echo "$1-g++
 vulkan_file() { for file in /usr/share/vulkan/"$1" /usr/local/share/vulkan/"$1" /etc/vulkan/"$1"; do [ ! -e "$file" ] || return 0; done; return 1; }
 have_vulkan_driver() { vulkan_file "icd.d/lvp_icd.$(uname -m).json" || vulkan_file icd.d/lvp_icd.json; }
 have_validation_layer() { vulkan_file explicit_layer.d/VkLayer_khronos_validation.json; }
+have_browser() { have chromium-headless-shell || have chromium || have chromium-browser || have google-chrome; }
 have_pip() { python3 -m pip --version > /dev/null 2>&1; }
 have_libcxx() { have clang++-14 && echo '#include <span>' | clang++-14 -stdlib=libc++ -std=c++20 -E -x c++ - > /dev/null 2>&1; }
 have_clang_runtime() {

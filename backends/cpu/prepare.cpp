@@ -20,6 +20,8 @@ bool supports_state(const Step& step, const Plan& plan) {
   return step.attributes.attention.n_heads != 0 && step.attributes.attention.n_heads % state.n_kv_heads == 0;
 }
 
+bool attends(Op op) { return op == Op::attention || op == Op::attention_weights; }
+
 template <class Variants>
 auto* choose_table(const Variants& variants, IsaBits available) {
   return choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available).table;
@@ -38,6 +40,7 @@ bool supports_step(const Step& step, const Plan& plan) {
       return step.attributes.rope.n_rotated % 2 == 0 && step.attributes.rope.n_rotated <= step.attributes.rope.head_dim;
     case Op::append:
     case Op::attention:
+    case Op::attention_weights:
       return supports_state(step, plan);
     default:   // whatever its attributes: tests/conformance tries what is claimed
       return true;
@@ -87,7 +90,7 @@ Status check_shape(const PlanPart& part, const SessionShape& shape) {
                          shape.max_batch, shape.context);
   const uint64_t chunks = std::max(shape.context, shape.max_batch) / kAttentionChunk + 1;
   for (const Step& step : part.steps()) {
-    if (step.op != Op::attention) continue;
+    if (!attends(step.op)) continue;
     const uint64_t n_heads = step.attributes.attention.n_heads;
     if (std::max<uint64_t>(shape.max_batch, chunks) * n_heads > kMost)
       return Status::error(Code::unsupported, "{} heads with a batch of {} or a context of {} are more than 2^31 rows",
@@ -109,13 +112,13 @@ StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32
       sums = std::max(sums, count / 16);
     } else if (step.op == Op::position_embed) {
       row = std::max(row, uint64_t{step.matrix.columns});
-    } else if (step.op == Op::attention) {
+    } else if (attends(step.op)) {
       const StateInfo& state = part.plan->states[step.state.id];
       lane_floats = std::max(lane_floats, attention_scratch_floats(state.key_dim, state.value_dim));
       const uint64_t context_chunks = (uint64_t{capacity_of(state, shape)} + kAttentionChunk - 1) / kAttentionChunk;
       const uint64_t seen =
           state.window == 0 ? context_chunks : std::min<uint64_t>(context_chunks, state.window / kAttentionChunk + 2);
-      if (seen <= 1) continue;
+      if (seen <= 1 || step.op != Op::attention) continue;
       chunks = std::max(chunks, seen);
       records =
           std::max(records, uint64_t{step.attributes.attention.n_heads} * attention_record_floats(state.value_dim));

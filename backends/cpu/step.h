@@ -20,7 +20,7 @@ struct PreparedStep {
   const Step* step = nullptr;
   LinearChoice linear;                             // op linear
   bool input_quantized = false;                    // linear: an earlier step has left the codes of this input
-  const AttentionTable* attention = nullptr;       // op attention
+  const AttentionTable* attention = nullptr;       // ops attention, attention_weights
   const NormTable* norm = nullptr;                 // ops rms_norm, layer_norm
   const ElementwiseTable* elementwise = nullptr;   // ops activate, gate, add, scale, softcap, rope
 };

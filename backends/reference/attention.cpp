@@ -33,21 +33,45 @@ Status ReferenceExecutor::append(const Step& step, const Batch& batch) {
 // The pairs of a query row and a head are independent; the lanes share them.
 Status ReferenceExecutor::attention(const Step& step, const Batch& batch) {
   const StateInfo& state = part_.plan->states[step.state.id];
+  const size_t n_kv_heads = state.n_kv_heads, value_dim = state.value_dim;
   const size_t n_heads = step.attributes.attention.n_heads, items = rows_of(step.output, batch) * n_heads;
-  const float* q = values_.data(step.inputs[0]);
   float* y = values_.data(step.output);
   parallel_.region([&](uint32_t lane) {
+    double* sums = &sums_[size_t{lane} * max_value_dim_];
     for (size_t item = lane; item < items; item += parallel_.lanes) {
-      attend(step, batch, item, q + item * state.key_dim, y + item * state.value_dim, lane);
+      const Seen seen = weigh(step, batch, item, lane);
+      const size_t value_at = n_kv_heads * state.key_dim + item % n_heads / (n_heads / n_kv_heads) * value_dim;
+      std::fill_n(sums, value_dim, 0.0);
+      for (uint32_t p = seen.first; p < seen.end; ++p) {
+        const float* value = state_row(step.state, p) + value_at;
+        for (size_t i = 0; i < value_dim; ++i) sums[i] += seen.weights[p] * value[i];
+      }
+      for (size_t i = 0; i < value_dim; ++i) y[item * value_dim + i] = static_cast<float>(sums[i] / seen.total);
     }
   });
   return {};
 }
 
-// out = sum over the visible positions p of softmax(softcap(scale * q keys[p]) + bias(p - position)) * values[p]
-void ReferenceExecutor::attend(const Step& step, const Batch& batch, size_t item, const float* q, float* out,
-                               uint32_t lane) {
+Status ReferenceExecutor::attention_weights(const Step& step, const Batch& batch) {
+  const uint32_t positions = positions_of(step.output, batch);
+  const size_t items = elements_of(step.output, batch);
+  float* y = values_.data(step.output);
+  parallel_.region([&](uint32_t lane) {
+    for (size_t item = lane; item < items; item += parallel_.lanes) {
+      const Seen seen = weigh(step, batch, item, lane);
+      for (uint32_t p = 0; p < positions; ++p) {
+        const bool is_seen = p >= seen.first && p < seen.end;
+        y[item * positions + p] = is_seen ? static_cast<float>(seen.weights[p] / seen.total) : 0;
+      }
+    }
+  });
+  return {};
+}
+
+// softmax(softcap(scale * q keys[p]) + bias(p - position)) over the visible positions p, times `total`
+ReferenceExecutor::Seen ReferenceExecutor::weigh(const Step& step, const Batch& batch, size_t item, uint32_t lane) {
   const StateInfo& state = part_.plan->states[step.state.id];
+  const float* q = values_.data(step.inputs[0]) + item * state.key_dim;
   const AttentionAttributes& attributes = step.attributes.attention;
   const size_t head = item % attributes.n_heads;
   const uint32_t position = batch.first_position + static_cast<uint32_t>(item / attributes.n_heads);
@@ -59,9 +83,7 @@ void ReferenceExecutor::attend(const Step& step, const Batch& batch, size_t item
       step.vector.exists() ? step.vector.data + head * (2 * attributes.max_distance + size_t{1}) : nullptr;
   const size_t kv_head = head / (attributes.n_heads / state.n_kv_heads);
   const size_t key_at = kv_head * state.key_dim;
-  const size_t value_at = size_t{state.n_kv_heads} * state.key_dim + kv_head * state.value_dim;
   double* scores = &scores_[size_t{lane} * max_scores_];
-  double* sums = &sums_[size_t{lane} * max_value_dim_];
 
   double largest = -std::numeric_limits<double>::infinity();
   for (uint32_t p = first; p < end; ++p) {
@@ -77,14 +99,11 @@ void ReferenceExecutor::attend(const Step& step, const Batch& batch, size_t item
   }
 
   double total = 0;
-  std::fill_n(sums, state.value_dim, 0.0);
   for (uint32_t p = first; p < end; ++p) {
-    const float* value = state_row(step.state, p) + value_at;
-    const double weight = exp_f64(scores[p] - largest);
-    total += weight;
-    for (uint32_t i = 0; i < state.value_dim; ++i) sums[i] += weight * value[i];
+    scores[p] = exp_f64(scores[p] - largest);
+    total += scores[p];
   }
-  for (uint32_t i = 0; i < state.value_dim; ++i) out[i] = static_cast<float>(sums[i] / total);
+  return {scores, total, first, end};
 }
 
 }   // namespace mote

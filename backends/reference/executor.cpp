@@ -46,7 +46,7 @@ Status ReferenceExecutor::take_scratch(Arena& arena) {
     if (step.op == Op::linear || step.op == Op::position_embed)
       max_columns_ = std::max(max_columns_, step.matrix.columns);
     if (step.op == Op::linear) linear_columns = std::max(linear_columns, step.matrix.columns);
-    if (step.op == Op::attention) {
+    if (step.op == Op::attention || step.op == Op::attention_weights) {
       context = std::max(context, capacity_of(part_.plan->states[step.state.id], shape_));
       max_value_dim_ = std::max(max_value_dim_, part_.plan->states[step.state.id].value_dim);
     }

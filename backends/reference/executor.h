@@ -46,7 +46,13 @@ class ReferenceExecutor final : public Executor {
 #undef MOTE_OP
 
   void linear_group(const Step& step, const float* x, float* y, uint32_t rows);
-  void attend(const Step& step, const Batch& batch, size_t item, const float* q, float* out, uint32_t lane);
+  // What a query row and a head (item: row * n_heads + head) see: weights [first, end), of the sum `total`.
+  struct Seen {
+    const double* weights;
+    double total;
+    uint32_t first, end;
+  };
+  Seen weigh(const Step& step, const Batch& batch, size_t item, uint32_t lane);
 
   static size_t elements_of(Value value, const Batch& batch) { return size_t{rows_of(value, batch)} * value.columns; }
 

@@ -65,8 +65,19 @@ inline uint32_t most_rows_of(Value value, const SessionShape& shape) {
   return value.rows == Dimension::tokens ? shape.max_batch : shape.max_outputs;
 }
 
-// Where the Values of a session live: f32, [rows, columns] without gaps, at multiples of 64 bytes. A Value that no
-// host backend touches has no place here (null).
+// Positions that a column of a Value has in a batch, and at most.
+inline uint32_t positions_of(Value value, const Batch& batch) {
+  if (value.extent == Extent::single) return 1;
+  return value.extent == Extent::input ? batch.n_encoded
+                                       : batch.first_position + static_cast<uint32_t>(batch.tokens.size());
+}
+inline uint32_t most_positions_of(Value value, const SessionShape& shape) {
+  if (value.extent == Extent::single) return 1;
+  return value.extent == Extent::input ? shape.max_batch : shape.context;
+}
+
+// Where the Values of a session live: f32, [rows, columns, positions] without gaps, as many of each as the batch has,
+// at multiples of 64 bytes. A Value that no host backend touches has no place here (null).
 class ValueMemory {
  public:
   static constexpr uint64_t kNowhere = UINT64_MAX;

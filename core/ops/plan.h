@@ -10,8 +10,9 @@ namespace mote {
 
 struct ValueInfo {
   Dimension rows;
+  Extent extent;
   uint32_t columns;
-  uint32_t first_step, last_step;   // made by, last read by (the plan's result: kept to the end)
+  uint32_t first_step, last_step;   // made by, last read by (UINT32_MAX: kept to the end, a result or a tap)
 };
 
 // Keys and values of one layer: position p holds keys [n_kv_heads, key_dim] and values [n_kv_heads, value_dim].

@@ -54,16 +54,16 @@ void PlanBuilder::add_step(const Step& step) {
   ++counts_.steps;
 }
 
-Value PlanBuilder::finish_step(Step& step, Dimension rows, uint32_t columns) {
+Value PlanBuilder::finish_step(Step& step, Dimension rows, uint32_t columns, Extent extent) {
   if (!expect(counts_.values < Value::kNone, "the plan has more than {} Values", Value::kNone, 0, 0)) return {};
-  Value out{static_cast<uint16_t>(counts_.values), rows, columns};
+  Value out{static_cast<uint16_t>(counts_.values), rows, extent, columns};
   if (storing_) {
     if (counts_.values >= values_.size()) {
       status_ =
           Status::error(Code::out_of_memory, "the plan has more than the {} Values it was sized for", values_.size());
       return {};
     }
-    values_[counts_.values] = {rows, columns, counts_.steps, counts_.steps};
+    values_[counts_.values] = {rows, extent, columns, counts_.steps, counts_.steps};
   }
   ++counts_.values;
   step.output = out;
@@ -195,7 +195,20 @@ Value PlanBuilder::attention(Value q, State state, const AttentionAttributes& at
   step.vector = bias;
   step.attributes.attention = attributes;
   step.attributes.attention.max_distance = distances / 2;
+  weights_of(step);
   return finish_step(step, q.rows, n_heads * state.value_dim);
+}
+
+// In front of it: what follows an attention may count on standing right behind it.
+void PlanBuilder::weights_of(const Step& attention) {
+  const bool wanted = (taps_.attendings >> static_cast<uint32_t>(attending_of(attention)) & 1) != 0 &&
+                      layer_ >= taps_.first_layer && layer_ < taps_.end_layer;
+  if (!wanted) return;
+  Step step = attention;
+  step.op = Op::attention_weights;
+  keep(finish_step(step, attention.inputs[0].rows, attention.attributes.attention.n_heads,
+                   attention.state.phase == Phase::encode ? Extent::input : Extent::past));
+  ++tapped_;
 }
 
 Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttributes& attributes, const Vector& bias) {

@@ -18,6 +18,24 @@ struct RopeSettings {
   static constexpr uint32_t kMaxNumber = 4;
 };
 
+// Whose attention is looked at.
+enum class Attending : uint8_t {
+  decoder,   // tokens to those before them
+  encoder,   // an encoder's input to itself
+  across,    // a decoder's tokens to an encoder's input
+};
+inline constexpr uint32_t kAttendings = 3;
+inline Attending attending_of(const Step& step) {
+  if (step.phase == Phase::encode) return Attending::encoder;
+  return step.state.phase == Phase::encode ? Attending::across : Attending::decoder;
+}
+
+// What is kept of a batch for those who look at it: the weights of some layers' attention.
+struct Taps {
+  uint32_t attendings = 0;                            // bits 1 << Attending
+  uint32_t first_layer = 0, end_layer = UINT32_MAX;   // [first, end)
+};
+
 class PlanBuilder {
  public:
   struct Counts {
@@ -27,6 +45,10 @@ class PlanBuilder {
   PlanBuilder() = default;
   PlanBuilder(std::span<Step> steps, std::span<ValueInfo> values, std::span<StateInfo> states)
       : steps_(steps), values_(values), states_(states), storing_(true) {}
+
+  // Before all else: each attention that is tapped gets an attention_weights in front of it, whose Value is kept.
+  void tap(const Taps& taps) { taps_ = taps; }
+  uint32_t tapped() const { return tapped_; }   // how many there are
 
   // Steps, states and Values added from here on belong to this phase; `encode` before `decode`, which is where a
   // builder begins. No Value goes from one to the other, only states do.
@@ -67,7 +89,8 @@ class PlanBuilder {
   Step start(Op op, Value x) const;
   Value attention(Value q, State state, const AttentionAttributes& attributes, const Vector& bias);
   void keep(Value result);
-  Value finish_step(Step& step, Dimension rows, uint32_t columns);
+  void weights_of(const Step& attention);
+  Value finish_step(Step& step, Dimension rows, uint32_t columns, Extent extent = Extent::single);
   void add_step(const Step& step);
   bool same_shape(Op op, Value a, Value b);
   bool rows_of_batch(Op op, Value x);
@@ -78,6 +101,8 @@ class PlanBuilder {
   std::span<ValueInfo> values_;
   std::span<StateInfo> states_;
   bool storing_ = false;
+  Taps taps_;
+  uint32_t tapped_ = 0;
   Counts counts_;
   uint32_t layer_ = Step::kNoLayer;
   Phase phase_ = Phase::decode;

@@ -35,15 +35,24 @@ enum class Dimension : uint8_t {
   one,       // what is made of a whole input
 };
 
+// What each column of a Value has in a row.
+enum class Extent : uint8_t {
+  single,   // one number
+  past,     // one for each position from 0 to the batch's last, at most SessionShape::context
+  input,    // one for each position of an encoder's input, at most SessionShape::max_batch
+};
+
 // Which batches run a step: those of an encoder's input, or those of tokens that follow each other. A plan has steps of
 // the first, of the second or of both; those of `encode` come first.
 enum class Phase : uint8_t { decode, encode };
 
-// An f32 tensor [rows, columns] made by one step and read by later ones. A handle: copy it freely.
+// An f32 tensor [rows, columns], or [rows, columns, positions], made by one step and read by later ones. A handle: copy
+// it freely.
 struct Value {
   static constexpr uint16_t kNone = 0xffff;
   uint16_t id = kNone;   // index into Plan::values
   Dimension rows = Dimension::tokens;
+  Extent extent = Extent::single;
   uint32_t columns = 0;
   bool exists() const { return id != kNone; }
 };
@@ -122,6 +131,9 @@ struct RopeAttributes {
 // [tokens, n_heads * value_dim].                                        https://arxiv.org/abs/2305.13245
 // The bias is of the distance from a query to a key: vector [n_heads, 2 * max_distance + 1], finite; the key at
 // position k adds vector[h, clamp(k - p, -max_distance, max_distance) + max_distance]. No vector: none.
+// attention_weights: input, state, vector and attributes of the attention beside it; y [tokens, n_heads, positions] =
+// its weights, whose sum is 1 over what a query sees; 0 elsewhere. Positions are the sequence's (Extent::past) or the
+// input's. For those who want to look at them (PlanBuilder::tap): no other step reads it.
 enum class Sees : uint8_t { causal, all };
 struct AttentionAttributes {
   uint32_t n_heads;
@@ -164,7 +176,7 @@ struct Step {
   Value output;
   State state;
   Matrix matrix;
-  Vector vector;   // norm weights; attention: bias by distance
+  Vector vector;   // norm weights; attention and its weights: bias by distance
   Vector bias;
   union Attributes {
     NormAttributes norm;

@@ -123,7 +123,7 @@ Status Sequence::make_room(size_t count) {
 
 void Sequence::forget_states() {
   execution_.forget();
-  n_run_ = no_return_below_ = 0;
+  n_run_ = n_tapped_ = no_return_below_ = 0;
   has_logits_ = false;
 }
 
@@ -132,11 +132,13 @@ void Sequence::forget_states() {
 void Sequence::truncate_to(uint32_t n_run) {
   if (n_run < no_return_below_ || !execution_.truncate(n_run)) return forget_states();
   n_run_ = n_run;
+  n_tapped_ = 0;
   has_logits_ = false;
 }
 
 Status Sequence::encode_once(Backend** failed) {
   has_logits_ = false;   // as below
+  n_tapped_ = 0;
   const Status status = execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_}, cancel_, failed);
   is_encoded_ = status.ok();
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
@@ -145,9 +147,10 @@ Status Sequence::encode_once(Backend** failed) {
 
 Status Sequence::run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed) {
   has_logits_ = false;   // what runs uses their memory, also when it does not get to its end
+  n_tapped_ = 0;
   const Status status =
       execution_.run({history_.subspan(n_run_, rows), n_run_, output_rows, Phase::decode, n_input_}, cancel_, failed);
-  if (status.ok()) n_run_ += rows;
+  if (status.ok()) n_run_ += rows, n_tapped_ = rows;
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
   return status;
 }
@@ -174,7 +177,7 @@ Status Sequence::run_batch(uint32_t rows, std::span<const uint32_t> output_rows)
 bool Sequence::fall_back(const Status& why, const Backend* failed, Fallback::Moment moment, uint32_t n_again) {
   if (!Fallback::may_go_on(why, failed, moment)) return false;
   if (!fallback_.go_on(why, *failed, moment, options_.shape, n_again, &execution_)) return false;
-  n_run_ = no_return_below_ = 0;
+  n_run_ = n_tapped_ = no_return_below_ = 0;
   has_logits_ = is_encoded_ = false;
   return true;
 }
@@ -340,6 +343,38 @@ std::span<const float> Sequence::logits() const {
 std::span<const float> Sequence::hidden() const {
   if (!is_encoded_) return {};
   return {execution_.values().data(plan_->hidden), size_t{n_input_} * d_hidden()};
+}
+
+Result<Sequence::Attention> Sequence::attention(Attending attending, uint32_t layer) const {
+  const Step* found = nullptr;
+  uint32_t n_layers = 0;
+  bool is_tapped = false;
+  for (const Step& step : plan_->steps) {
+    const bool is_weights = step.op == Op::attention_weights;
+    if ((step.op != Op::attention && !is_weights) || attending_of(step) != attending) continue;
+    if (step.layer >= n_layers) n_layers = uint32_t{step.layer} + 1;
+    is_tapped = is_tapped || is_weights;
+    if (is_weights && step.layer == layer) found = &step;
+  }
+  constexpr std::string_view kWhose[kAttendings] = {"decoder's", "encoder's", "cross"};
+  const std::string_view whose = kWhose[static_cast<size_t>(attending)];
+  if (n_layers == 0) return Status::error(Code::unsupported, "this model has no {} attention", whose);
+  if (layer >= n_layers)
+    return Status::error(Code::invalid_argument, "layer is {}; the {} attention has {}", layer, whose, n_layers);
+  if (found == nullptr)
+    return Status::error(Code::unsupported,
+                         is_tapped ? "layer {} of the {} attention is not tapped: tap_first_layer and tap_layers of "
+                                     "mote_model_options chose others"
+                                   : "layer {} of the {} attention is not tapped: mote_model_options.taps asks for it",
+                         layer, whose);
+  const bool has_rows = attending == Attending::encoder ? is_encoded_ : n_tapped_ != 0;
+  if (!has_rows)
+    return Status::error(Code::wrong_state, attending == Attending::encoder
+                                                ? "nothing is encoded yet; mote_encode takes an input"
+                                                : "no batch has been run yet, or its rows are gone; step first");
+  const bool reads_input = found->output.extent == Extent::input;
+  return Attention{execution_.values().data(found->output), attending == Attending::encoder ? n_input_ : n_tapped_,
+                   found->output.columns, reads_input ? n_input_ : n_run_};
 }
 
 std::span<const float> Sequence::pooled() const {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/base/arena.h"
+#include "core/ops/plan_builder.h"
 #include "core/pipeline/compiled_plans.h"
 #include "core/pipeline/execution.h"
 #include "core/pipeline/fallback.h"
@@ -64,6 +65,13 @@ class Sequence {
   std::span<const float> hidden() const;
   std::span<const float> pooled() const;
   uint32_t d_hidden() const { return plan_->hidden.columns; }
+  // What is kept of the last batch of the attention's phase, when the plan has that tap: weights [rows, heads,
+  // positions]. unsupported, invalid_argument or wrong_state, as mote_attention says.
+  struct Attention {
+    const float* weights = nullptr;
+    uint32_t rows = 0, heads = 0, positions = 0;
+  };
+  Result<Attention> attention(Attending attending, uint32_t layer) const;
   std::span<const int32_t> history() const { return history_.first(n_history_); }
   bool has_pending() const { return n_run_ < n_history_; }
   uint32_t n_vocab() const { return plan_->decodes() ? plan_->logits.columns : plan_->n_vocab; }
@@ -125,6 +133,7 @@ class Sequence {
   uint32_t n_input_ = 0;
   bool is_encoded_ = false;   // the states and the results hold the input; otherwise it is pending too
   uint32_t n_history_ = 0, n_run_ = 0;
+  uint32_t n_tapped_ = 0;     // rows up to n_run_ that the last batch had, and whose taps are there
   bool has_logits_ = false;   // of token n_run_ - 1, in the first row of the plan's result
   uint64_t n_dropped_ = 0;
   // After a restore whose windows do not reach back to the beginning: shorter than this, a sequence lacks positions.

@@ -56,7 +56,7 @@ PlacedArithmetic placed_arithmetic(std::span<const PlacedPart> parts) {
     for (; i < parts.size(); ++i) {   // neighbours of one arithmetic are one run, whoever computes them
       const Arithmetic next = parts[i].backend->arithmetic();
       if (next.version != arithmetic.version || name != next.name) break;
-      steps += parts[i].part.count;
+      for (const Step& step : parts[i].part.steps()) steps += step.op != Op::attention_weights;   // taps: of no bit
     }
     places.add_number(steps);
     places.add_number(arithmetic.version);

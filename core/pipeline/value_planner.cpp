@@ -83,7 +83,9 @@ class Planner {
   Status place(uint32_t index) {
     const Step& step = plan_.steps[index];
     const Value out = step.output;
-    if (out.exists() && offset_bytes_[out.id] == kMarked) {
+    if (out.exists() && is_tap(out)) {
+      if (offset_bytes_[out.id] == kMarked) MOTE_RETURN_IF_ERROR(place_tap(out));
+    } else if (out.exists() && offset_bytes_[out.id] == kMarked) {
       const Value first = step.inputs[0];
       const bool reuse = op_info(step.op).in_place && first.exists() && ends_at(first, index) &&
                          first.rows == out.rows && first.columns == out.columns && placed(first);
@@ -105,10 +107,34 @@ class Planner {
     return {};
   }
 
-  uint64_t peak_bytes() const { return free_.peak_bytes(); }
+  // After the last step: the taps go behind the rest. The bytes of the block.
+  Result<uint64_t> finish() {
+    const uint64_t others_bytes = free_.peak_bytes();
+    uint64_t bytes = 0;
+    if (!checked_add(others_bytes, taps_bytes_, &bytes) || bytes >= kMarked) return too_large();
+    for (const Step& step : plan_.steps)
+      if (step.output.exists() && is_tap(step.output) && placed(step.output))
+        offset_bytes_[step.output.id] += others_bytes;
+    return bytes;
+  }
 
  private:
   static constexpr uint64_t kMarked = UINT64_MAX - 1;
+
+  static bool is_tap(Value value) { return value.extent != Extent::single; }
+  Status place_tap(Value tap) {
+    uint64_t count = 0, bytes = 0;
+    if (!checked_multiply(uint64_t{most_rows_of(tap, shape_)} * most_positions_of(tap, shape_), tap.columns, &count) ||
+        count > (uint64_t{1} << 60) ||
+        !checked_add(taps_bytes_, round_up(count * sizeof(float) + over_read_bytes_, kArenaAlignment), &bytes))
+      return too_large();
+    offset_bytes_[tap.id] = taps_bytes_;
+    taps_bytes_ = bytes;
+    return {};
+  }
+  static Status too_large() {
+    return Status::error(Code::out_of_memory, "the weights of attention that are tapped need more than 2^64 bytes");
+  }
 
   bool placed(Value value) const { return offset_bytes_[value.id] < kMarked; }
   bool ends_at(Value value, uint32_t index) const { return plan_.values[value.id].last_step == index; }
@@ -144,7 +170,7 @@ class Planner {
   std::span<uint64_t> offset_bytes_;
   FreeList free_;
   uint16_t moved_ = Value::kNone;
-  uint64_t over_read_bytes_ = 0;
+  uint64_t over_read_bytes_ = 0, taps_bytes_ = 0;
 };
 
 }   // namespace
@@ -154,7 +180,7 @@ Result<uint64_t> plan_values(const Plan& plan, const PartWalk& parts, const Sess
   Planner planner(plan, shape, offset_bytes);
   planner.mark_host_values(parts);
   for (uint32_t i = 0; i < plan.steps.size(); ++i) MOTE_RETURN_IF_ERROR(planner.place(i));
-  return planner.peak_bytes();
+  return planner.finish();
 }
 
 }   // namespace mote

@@ -1,5 +1,6 @@
 // Gives every Value of a plan a place in one block of memory by liveness: two Values share bytes only when no step
-// needs both. Values that no host backend touches and that do not cross between backends get no place.
+// needs both. Values that no host backend touches and that do not cross between backends get no place. Taps, which
+// share with none, lie behind all others: these lie as they would without taps.
 #pragma once
 #include <span>
 

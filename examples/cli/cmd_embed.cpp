@@ -89,7 +89,9 @@ void run(const EmbedOptions& options) {
   if (options.texts.empty() != options.has_tokens)
     throw Failure{kWrongUsage, "what is to be embedded? Texts, or --tokens, and not both"};
   if (options.has_tokens) parse_ids(options.tokens, "--tokens");   // wrong usage before the model is looked at
-  const Opened opened = open_model(options.common, pooling_of(options));
+  mote_model_options model_options{};
+  model_options.pooling = pooling_of(options);
+  const Opened opened = open_model(options.common, model_options);
   const std::vector<std::vector<int32_t>> inputs = inputs_of(options, opened);
   size_t longest = 0, total = 0;
   for (const std::vector<int32_t>& ids : inputs) longest = std::max(longest, ids.size()), total += ids.size();
@@ -107,7 +109,7 @@ void run(const EmbedOptions& options) {
   bool has_header = false;
   for (const std::vector<int32_t>& ids : inputs) {
     const Rows rows = encode(session.get(), options, ids);
-    if (!has_header) file.write(npy_header(pooled ? inputs.size() : total, rows.d_model));
+    if (!has_header) file.write(npy_header({pooled ? inputs.size() : total, rows.d_model}));
     has_header = true;
     file.write({reinterpret_cast<const char*>(rows.values), rows.rows * rows.d_model * sizeof(float)});
   }

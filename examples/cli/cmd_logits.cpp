@@ -1,6 +1,4 @@
 // mote logits: the logits after each of some tokens, float32 [n_tokens, n_vocab], computed and written in slices.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -83,12 +81,9 @@ void run(const LogitsOptions& options) {
       static_cast<uint32_t>(std::clamp<uint64_t>(kSliceBytes / row_bytes, 1, session_options.max_batch));
   const Session session = open_session(opened, session_options);
 
-  struct stat model{}, output{};
-  if (stat(options.common.model.c_str(), &model) == 0 && stat(options.output.c_str(), &output) == 0 &&
-      model.st_dev == output.st_dev && model.st_ino == output.st_ino)
-    throw Failure{kWrongUsage, "-o: the output would take the model's place"};
+  check_output_is_not_model(options.output, options.common.model);
   OutputFile file(options.output);
-  file.write(npy_header(ids.size(), opened.info.n_vocab));
+  file.write(npy_header({ids.size(), opened.info.n_vocab}));
   Progress progress("logits");
   Writer writer{&file, &progress, ids.size()};
   mote_error error{};

@@ -1,5 +1,7 @@
 #include "examples/cli/common.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -132,13 +134,10 @@ int refusal_code(mote_status status) {
   return status == MOTE_IO || status == MOTE_BAD_MODEL || status == MOTE_UNSUPPORTED ? kModelRefused : kFailed;
 }
 
-Opened open_on(Engine engine, const std::string& path, bool vocabulary_only, mote_pooling pooling) {
+Opened open_on(Engine engine, const std::string& path, mote_model_options model_options) {
   Opened opened{std::move(engine), nullptr};
   const Sources sources(path);
-  mote_model_options model_options{};
   model_options.struct_bytes = sizeof model_options;
-  model_options.vocabulary_only = vocabulary_only ? 1 : 0;
-  model_options.pooling = pooling;
   mote_error error{};
   mote_model* model = nullptr;
   const mote_status status =
@@ -151,9 +150,9 @@ Opened open_on(Engine engine, const std::string& path, bool vocabulary_only, mot
 
 }   // namespace
 
-Opened open_model(const CommonOptions& options, mote_pooling pooling) {
+Opened open_model(const CommonOptions& options, const mote_model_options& model_options) {
   const Clock::time_point start = Clock::now();
-  Opened opened = open_on(open_engine(options), options.model, false, pooling);
+  Opened opened = open_on(open_engine(options), options.model, model_options);
   opened.load_ms = milliseconds_since(start);
   if (options.verbose) {
     std::string backends;
@@ -177,7 +176,9 @@ Opened open_text_model(const CommonOptions& options) {
 Opened open_vocabulary(const std::string& path) {
   CommonOptions options;
   options.threads = 1;
-  return open_on(open_engine(options), path, true, MOTE_POOLING_OF_MODEL);
+  mote_model_options model_options{};
+  model_options.vocabulary_only = 1;
+  return open_on(open_engine(options), path, model_options);
 }
 
 mote_session_options session_options_of(const CommonOptions& options, mote_kv_type default_kv) {
@@ -251,6 +252,13 @@ std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids)
   check(status, error, refusal_code(status));
   text.resize(bytes);
   return text;
+}
+
+void check_output_is_not_model(const std::string& output, const std::string& model) {
+  struct stat of_output{}, of_model{};
+  if (stat(model.c_str(), &of_model) == 0 && stat(output.c_str(), &of_output) == 0 &&
+      of_model.st_dev == of_output.st_dev && of_model.st_ino == of_output.st_ino)
+    throw Failure{kWrongUsage, "-o: the output would take the model's place"};
 }
 
 nlohmann::ordered_json quote_json(const mote_quote& quote) {

@@ -29,6 +29,7 @@ void add_tokenize(CLI::App& app, Chosen& chosen);
 void add_detokenize(CLI::App& app, Chosen& chosen);
 void add_logits(CLI::App& app, Chosen& chosen);
 void add_embed(CLI::App& app, Chosen& chosen);
+void add_attention(CLI::App& app, Chosen& chosen);
 void add_perplexity(CLI::App& app, Chosen& chosen);
 void add_bench(CLI::App& app, Chosen& chosen);
 
@@ -66,7 +67,7 @@ struct Opened {
   mote_model_info info{};
   double load_ms = 0;
 };
-Opened open_model(const CommonOptions& options, mote_pooling pooling = MOTE_POOLING_OF_MODEL);
+Opened open_model(const CommonOptions& options, const mote_model_options& model_options = {});
 // The same for a command that continues a text and gives no encoder its input.
 Opened open_text_model(const CommonOptions& options);
 Opened open_vocabulary(const std::string& path);
@@ -107,6 +108,9 @@ std::vector<int32_t> tokenize(const mote_model* model, std::string_view text, ui
 // A text that is to be continued: with the start token that the model wants, without an end token behind it.
 std::vector<int32_t> tokenize_beginning(const mote_model* model, std::string_view text);
 std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids);
+
+// Throws kWrongUsage when both are one file.
+void check_output_is_not_model(const std::string& output, const std::string& model);
 
 // Bytes that a quote names, kind by kind.
 nlohmann::ordered_json quote_json(const mote_quote& quote);

@@ -82,6 +82,7 @@ int run(int argc, char** argv, Chosen& chosen) {
   cli::add_detokenize(app, chosen);
   cli::add_logits(app, chosen);
   cli::add_embed(app, chosen);
+  cli::add_attention(app, chosen);
   cli::add_perplexity(app, chosen);
   cli::add_bench(app, chosen);
   const std::vector<const char*> arguments = with_empty_values(app, argc, argv);

@@ -50,6 +50,8 @@ TEST_CASE("Calls on no session say so", "[api][arguments]") {
        "session is NULL"},
       {"encode", [&](mote_error* e) { return mote_encode(nullptr, &token, 1, e); }, "session is NULL"},
       {"hidden", [&](mote_error* e) { return mote_hidden(nullptr, &logits, &n, &n, e); }, "session is NULL"},
+      {"attention", [&](mote_error* e) { return mote_attention(nullptr, 1, 0, &logits, &n, &n, &n, e); },
+       "session is NULL"},
       {"embedding", [&](mote_error* e) { return mote_embedding(nullptr, 0, &logits, &n, e); }, "session is NULL"},
       {"step", [&](mote_error* e) { return mote_step(nullptr, e); }, "session is NULL"},
       {"logits", [&](mote_error* e) { return mote_logits(nullptr, &logits, &n, e); }, "session is NULL"},

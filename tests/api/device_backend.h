@@ -63,7 +63,7 @@ class DeviceExecutor final : public Executor {
     if (!value.exists() || offset_bytes_[value.id] != ValueMemory::kNowhere) return;
     const uint64_t rows = most_rows_of(value, shape);
     offset_bytes_[value.id] = *bytes;
-    *bytes += round_up(rows * value.columns * sizeof(float), 64);
+    *bytes += round_up(rows * value.columns * most_positions_of(value, shape) * sizeof(float), 64);
     touched_.push_back(value);
   }
   bool comes_from_outside(Value value) const { return part_.plan->values[value.id].first_step < part_.first; }
@@ -76,7 +76,8 @@ class DeviceExecutor final : public Executor {
     for (const Value& value : touched_) {
       const Step& maker = part_.plan->steps[part_.plan->values[value.id].first_step];
       if (!wanted(value) || maker.phase != batch.phase) continue;
-      std::memcpy(to.data(value), from.data(value), size_t{rows_of(value, batch)} * value.columns * sizeof(float));
+      const size_t count = size_t{rows_of(value, batch)} * value.columns * positions_of(value, batch);
+      std::memcpy(to.data(value), from.data(value), count * sizeof(float));
     }
   }
 

@@ -73,23 +73,32 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
     const float* logits = nullptr;
     const int32_t* tokens = nullptr;
     uint64_t bytes = 0;
-    to.said = {
-        mote_feed(to.session, &token, 1, &n, nullptr),       mote_prompt(to.session, &token, 1, &n, &n, nullptr),
-        mote_encode(to.session, &token, 1, nullptr),         mote_hidden(to.session, &logits, &n, &n, nullptr),
-        mote_embedding(to.session, 0, &logits, &n, nullptr), mote_step(to.session, nullptr),
-        mote_sample(to.session, &sampled, nullptr),          mote_next(to.session, &sampled, nullptr),
-        mote_text_next(to.session, &text, nullptr),          mote_text_flush(to.session, &text, nullptr),
-        mote_logits(to.session, &logits, &n, nullptr),       mote_rewind(to.session, 0, nullptr),
-        mote_history(to.session, &tokens, &n, nullptr),      mote_set_samplers(to.session, nullptr, nullptr),
-        mote_snapshot_bytes(to.session, &bytes, nullptr),    mote_snapshot(to.session, nullptr, 0, &bytes, nullptr),
-        mote_restore(to.session, &token, 4, nullptr),        mote_session_close(to.session, nullptr)};
+    to.said = {mote_feed(to.session, &token, 1, &n, nullptr),
+               mote_prompt(to.session, &token, 1, &n, &n, nullptr),
+               mote_encode(to.session, &token, 1, nullptr),
+               mote_hidden(to.session, &logits, &n, &n, nullptr),
+               mote_embedding(to.session, 0, &logits, &n, nullptr),
+               mote_step(to.session, nullptr),
+               mote_sample(to.session, &sampled, nullptr),
+               mote_next(to.session, &sampled, nullptr),
+               mote_text_next(to.session, &text, nullptr),
+               mote_text_flush(to.session, &text, nullptr),
+               mote_logits(to.session, &logits, &n, nullptr),
+               mote_rewind(to.session, 0, nullptr),
+               mote_history(to.session, &tokens, &n, nullptr),
+               mote_set_samplers(to.session, nullptr, nullptr),
+               mote_snapshot_bytes(to.session, &bytes, nullptr),
+               mote_snapshot(to.session, nullptr, 0, &bytes, nullptr),
+               mote_restore(to.session, &token, 4, nullptr),
+               mote_session_close(to.session, nullptr),
+               mote_attention(to.session, MOTE_TAP_ATTENTION, 0, &logits, &n, &n, &n, nullptr)};
     return 0;
   };
   const int32_t tokens[] = {1, 2, 3};
   size_t done = 0;
   CHECK(mote_evaluate(session, tokens, 3, intrude, &inside, &done, nullptr) == MOTE_OK);
   CHECK(done == 3);
-  CHECK(inside.said == std::vector<mote_status>(18, MOTE_BUSY));
+  CHECK(inside.said == std::vector<mote_status>(19, MOTE_BUSY));
   CHECK(history(session) == Tokens{1, 2, 3});
   const Outcome said = outcome([&](mote_error* e) { return mote_step(session, e); });
   CHECK(said.status == MOTE_OK);

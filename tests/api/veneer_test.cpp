@@ -18,8 +18,12 @@ TEST_CASE("The C++ veneer opens, says and closes like the C calls", "[api][venee
   mote::Session session;
   REQUIRE(engine.open(engine_options("cpu", 2), &error));
   CHECK(engine.threads() == 2);
-  REQUIRE(model.open(engine, mote::Source::memory(std::as_bytes(std::span(bytes))), {}, &error));
+  mote_model_options with_taps{};
+  with_taps.taps = MOTE_TAP_ATTENTION;
+  REQUIRE(model.open(engine, mote::Source::memory(std::as_bytes(std::span(bytes))), with_taps, &error));
   REQUIRE(session.open(model, session_options(32, 8), &error));
+  CHECK(session.attention(MOTE_TAP_ATTENTION, 0, &error).weights.empty());
+  CHECK(error.status() == MOTE_WRONG_STATE);
 
   int32_t ids[8];
   size_t count = 0;
@@ -38,6 +42,9 @@ TEST_CASE("The C++ veneer opens, says and closes like the C calls", "[api][venee
   CHECK(model.is_end_token(session.history().back()));
   REQUIRE(session.step(&error));
   CHECK(session.logits().size() == kScriptedVocab);
+  const mote::Session::Attention seen = session.attention(MOTE_TAP_ATTENTION, 0);
+  CHECK((seen.n_rows == 1 && seen.n_heads > 0 && seen.n_positions == 8));
+  CHECK(seen.weights.size() == seen.n_heads * 8);
   REQUIRE(session.rewind(1, &error));
   CHECK(session.history().size() == 1);
 }

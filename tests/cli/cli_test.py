@@ -5,6 +5,7 @@ import re
 import subprocess
 
 from program import BERT, MODEL, PROGRAM, SANITIZED, SHORT, T5, Case, main, mote, read_npy, strict_json
+from attention_test import Attention, AttentionPage  # noqa: F401
 from chat_test import Chat  # noqa: F401 (found by their names)
 from encoder_test import Embed  # noqa: F401
 from hostile_test import Hostile, Numbers  # noqa: F401
@@ -87,7 +88,8 @@ class Arguments(Case):
                     self.assertNotEqual(out, b"")
 
     def test_every_command_has_help(self):
-        for command in ("run", "info", "tokenize", "detokenize", "logits", "embed", "perplexity", "bench"):
+        for command in ("run", "info", "tokenize", "detokenize", "logits", "embed", "attention", "perplexity",
+                        "bench"):
             out, notes = mote(command, "--help")
             self.assertIn(b"--model", out)
             self.assertEqual(notes, b"")

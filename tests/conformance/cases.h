@@ -35,5 +35,7 @@ struct AttentionShape {
   uint32_t max_distance = 0;   // 0: no bias by distance
 };
 Case attention_case(const AttentionShape& shape, uint64_t seed);
+// The same with `attention_weights` in its place.
+Case weights_case(const AttentionShape& shape, uint64_t seed);
 
 }   // namespace mote::test

@@ -1,4 +1,4 @@
-// append and attention.
+// append, attention and the weights of attention.
 //
 // append: rounding to the KV type is defined to the bit, so exported rows are equal.
 //
@@ -10,6 +10,9 @@
 //   a bias b    added in the softmax's terms: e_s + 2 u |b| + 2 u |s + b|, s + b then in place of s
 //   an output  a ratio of two sums of at most n terms: |error| <= (2 e + 2 (n + 16) u) m + u |y|, m the largest
 //              visible |v| of that dimension
+//
+// attention_weights: a weight w by itself is off by (2 e + 2 (n + 16) u) w + u w; one below 2^-110 may be 0. What is
+// not seen is 0 to the bit.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -88,6 +91,23 @@ std::vector<double> attention_limit(const Case& self, const std::vector<float>& 
   return limits;
 }
 
+std::vector<double> weights_limit(const Case& self, const std::vector<float>& expected) {
+  const uint32_t n_heads = self.plan.steps[1].attributes.attention.n_heads;
+  const uint32_t rows = self.decodes() ? self.positions() : self.n_encoded;
+  const size_t positions = self.compared.extent == Extent::input ? self.n_encoded : self.positions();
+  std::vector<double> limits;
+  for (uint32_t position = 0; position < rows; ++position) {
+    for (uint32_t head = 0; head < n_heads; ++head) {
+      const double relative = head_limit(self, position, head).error_of_weights + u;
+      for (size_t p = 0; p < positions; ++p) {
+        const double weight = double{expected[limits.size()]};
+        limits.push_back(weight == 0 ? 0 : relative * weight + 0x1p-110);
+      }
+    }
+  }
+  return limits;
+}
+
 std::string kv_name(KvType type) { return type == KvType::f16 ? " f16" : " f32"; }
 
 }   // namespace
@@ -129,6 +149,45 @@ Case attention_case(const AttentionShape& shape, uint64_t seed) {
     made.plan.vector(random.normals(shape.n_heads * (2 * size_t{shape.max_distance} + 1), 2));
   made.limit = attention_limit;
   return made;
+}
+
+Case weights_case(const AttentionShape& shape, uint64_t seed) {
+  Case made = attention_case(shape, seed);
+  made.name = "weights of " + made.name;
+  Step& step = made.plan.steps[1];
+  step.op = Op::attention_weights;
+  step.output.columns = shape.n_heads;
+  step.output.extent = shape.sees == AttentionShape::past ? Extent::past : Extent::input;
+  ValueInfo& info = made.plan.values[step.output.id];
+  info.columns = step.output.columns;
+  info.extent = step.output.extent;
+  made.compared = step.output;
+  made.limit = weights_limit;
+  return made;
+}
+
+std::vector<Case> attention_weights_cases() {
+  constexpr KvType f16 = KvType::f16, f32 = KvType::f32;
+  const AttentionShape shapes[] = {
+      {1, 1, 1, 1, 0, 1, f32, 0, 1},
+      {4, 2, 64, 32, 0, 65, f32, 0, 1},
+      {9, 3, 16, 16, 0, 130, f16, 0, 2},
+      {4, 1, 12, 5, 0, 17, f16, 0, 1},
+      {4, 2, 8, 8, 1, 20, f16, 0, 1},
+      {2, 1, 16, 16, 8, 100, f16, 0, 1},
+      {2, 2, 16, 16, 65, 200, f32, 0, 1},
+      {4, 2, 32, 32, 7, 66, f16, 50, 4},
+      {2, 1, 16, 16, 0, 70, f32, 0, 12},
+      {1, 1, 4, 4, 0, 1100, f16, 0, 1},
+      {4, 2, 6, 10, 0, 40, f16, 20, 2, AttentionShape::input, 0, 5},
+      {2, 2, 8, 8, 0, 130, f32, 0, 1, AttentionShape::input, 0, 0},
+      {4, 2, 16, 8, 0, 21, f32, 0, 1, AttentionShape::across, 33, 0},
+      {2, 1, 8, 8, 0, 9, f16, 0, 1, AttentionShape::across, 64, 9},
+      {4, 2, 16, 16, 7, 66, f16, 30, 2, AttentionShape::past, 0, 3},
+  };
+  std::vector<Case> cases;
+  for (const AttentionShape& shape : shapes) cases.push_back(weights_case(shape, 650 + cases.size()));
+  return cases;
 }
 
 std::vector<Case> attention_cases() {

@@ -234,9 +234,10 @@ void Rig::lay_out_values() {
   const Step& last = steps_.back();
   for (uint16_t id = 0; id < plan_.values.size(); ++id) {
     const ValueInfo& info = plan_.values[id];
-    const uint64_t rows = most_rows_of({id, info.rows, info.columns}, shape_);
+    const Value value{id, info.rows, info.extent, info.columns};
+    const uint64_t numbers = uint64_t{most_rows_of(value, shape_)} * info.columns * most_positions_of(value, shape_);
     const bool aliased = options_.in_place && last.output.id == id;
-    const uint64_t bytes = rows * info.columns * 4 + over_read_bytes_;
+    const uint64_t bytes = numbers * 4 + over_read_bytes_;
     value_memory_.push_back(aliased ? GuardedMemory() : GuardedMemory(bytes, kArenaAlignment, options_.guard, 0xFF));
     std::byte* at = value_memory_.back().data();
     if (at != nullptr && (base_ == nullptr || at < base_)) base_ = at;
@@ -337,11 +338,23 @@ Status Rig::run_input(const std::atomic<uint32_t>* cancel) {
 
 void Rig::collect(uint32_t rows, size_t outputs) {
   if (!case_.compared.exists()) return;
+  if (case_.compared.extent == Extent::past) return collect_past(rows);
   size_t count = case_.compared.rows == Dimension::tokens ? rows : outputs;
   if (case_.compared.rows == Dimension::one) count = 1;
   count *= case_.compared.columns;
+  if (case_.compared.extent == Extent::input) count *= case_.n_encoded;
   const float* from = ValueMemory(base_, offset_bytes_).data(case_.compared);
   output_.insert(output_.end(), from, from + count);
+}
+
+// As wide as the whole sequence, whatever the batch: what a batch has no positions for is 0.
+void Rig::collect_past(uint32_t rows) {
+  const size_t positions = case_.first_position + last_first_ + rows;
+  const float* from = ValueMemory(base_, offset_bytes_).data(case_.compared);
+  for (size_t item = 0; item < size_t{rows} * case_.compared.columns; ++item) {
+    output_.insert(output_.end(), from + item * positions, from + (item + 1) * positions);
+    output_.insert(output_.end(), shape_.context - positions, 0.0F);
+  }
 }
 
 void Rig::run_batch(uint32_t first, uint32_t rows) {

@@ -45,7 +45,7 @@ class Rig {
   Status run_input(const std::atomic<uint32_t>* cancel = nullptr);
   // All batches of the options, behind the input where there is one.
   void run_all();
-  // The compared Value [rows, columns] of all batches so far.
+  // The compared Value [rows, columns] of all batches so far; with Extent::past [rows, columns, the whole sequence].
   const std::vector<float>& output() const { return output_; }
   void forget_output() { output_.clear(); }
 
@@ -62,6 +62,7 @@ class Rig {
   void open();
   void fill_values(uint32_t first, uint32_t rows, Phase phase);
   void collect(uint32_t rows, size_t outputs);
+  void collect_past(uint32_t rows);
 
   const Case& case_;
   RunOptions options_;

@@ -150,18 +150,20 @@ TEST_CASE("the oracle's attention sees exactly the window, shown by one-hot valu
   CHECK(wrong == "");
 }
 
-TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head by group", "[conformance][oracle]") {
+TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head by group, and so are its weights",
+          "[conformance][oracle]") {
   std::string wrong;
   for (const AttentionShape& shape :
        {AttentionShape{6, 2, 8, 5, 4, 20, KvType::f32, 0, 2}, {4, 4, 3, 3, 0, 9, KvType::f32, 5, 4}}) {
     const Case made = attention_case(shape, 2);
     const std::vector<float>&k = made.input(0), &v = made.input(1), &q = made.input(0, 1), found = oracle(made);
+    const std::vector<float> weights = oracle(weights_case(shape, 2));
     const float scale = made.plan.steps[1].attributes.attention.scale;
     Real worst = 0;
     for (uint32_t row = 0; row < shape.positions; ++row) {
       for (uint32_t head = 0; head < shape.n_heads; ++head) {
         const uint32_t kv = head * shape.n_kv_heads / shape.n_heads;
-        std::vector<Real> sums(shape.value_dim, 0);
+        std::vector<Real> sums(shape.value_dim, 0), terms(shape.positions, 0);
         Real total = 0;
         for (uint32_t p = 0; p <= row; ++p) {
           if (shape.window != 0 && row - p >= shape.window) continue;
@@ -171,13 +173,19 @@ TEST_CASE("the oracle's attention is the softmax of scaled, capped scores, head 
                      k[(p * shape.n_kv_heads + kv) * shape.key_dim + i];
           score *= scale;
           if (shape.softcap != 0) score = shape.softcap * std::tanh(score / shape.softcap);
-          total += std::exp(score);
+          terms[p] = std::exp(score);
+          total += terms[p];
           for (uint32_t i = 0; i < shape.value_dim; ++i)
-            sums[i] += std::exp(score) * v[(p * shape.n_kv_heads + kv) * shape.value_dim + i];
+            sums[i] += terms[p] * v[(p * shape.n_kv_heads + kv) * shape.value_dim + i];
         }
         for (uint32_t i = 0; i < shape.value_dim; ++i)
           worst =
               std::max(worst, std::abs(sums[i] / total - found[(row * shape.n_heads + head) * shape.value_dim + i]));
+        for (uint32_t p = 0; p < shape.positions; ++p) {
+          const Real weight = weights[(row * shape.n_heads + head) * shape.positions + p];
+          if (terms[p] == 0 && weight != 0) wrong += "\n" + made.name + ": a weight where nothing is seen";
+          worst = std::max(worst, std::abs(terms[p] / total - weight));
+        }
       }
     }
     if (!(worst <= 4 * 0x1p-24L)) wrong += "\n" + made.name + ": off by " + std::to_string(worst);

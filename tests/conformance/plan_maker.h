@@ -25,12 +25,13 @@ struct TestPlan {
   // reads it.
   std::map<uint16_t, std::vector<float>> inputs;
 
-  Value value(uint32_t columns, Dimension rows = Dimension::tokens) {
+  Value value(uint32_t columns, Dimension rows = Dimension::tokens, Extent extent = Extent::single) {
     Value made;
     made.id = static_cast<uint16_t>(values.size());
     made.rows = rows;
+    made.extent = extent;
     made.columns = columns;
-    values.push_back({rows, columns, 0, 0});
+    values.push_back({rows, extent, columns, 0, 0});
     return made;
   }
   Value input(uint32_t columns, std::vector<float> data, Dimension rows = Dimension::tokens) {

@@ -141,6 +141,41 @@ TEST_CASE("A session opens in exactly its quote and says what is missing with a 
   }
 }
 
+TEST_CASE("What is tapped is in the quote, to the byte, and nothing else grows", "[memory][quote][taps]") {
+  const char* backend = GENERATE("cpu", "reference", "cpu,reference");
+  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_llama, toy_phi3, toy_t5, toy_bert);
+  const Engine engine(backend, 2);
+  const Bytes bytes = toy({}).bytes();
+  mote_model_options tapped{};
+  tapped.struct_bytes = sizeof tapped;
+  tapped.taps = MOTE_TAP_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
+  const Model model(engine, bytes), with(engine, bytes, {}, &tapped);
+  const mote_session_options options = session_options(50, 9);
+  const mote_quote quote = quote_session(with, options), plain = quote_session(model, options);
+  CAPTURE(backend, name_of(toy));
+  // Two layers of four heads: 9 rows to 50 positions, or to an input of 9. In lines of 64 bytes.
+  const uint64_t past = (9 * 4 * 50 * 4 + 63) / 64 * 64, input = (9 * 4 * 9 * 4 + 63) / 64 * 64;
+  const uint64_t n_past = toy == toy_bert ? 0 : 2;
+  const uint64_t n_input = toy == toy_t5 ? 4 : toy == toy_bert ? 2 : 0;
+  CHECK(quote.activation_bytes - plain.activation_bytes == n_past * past + n_input * input);
+  CHECK(quote.state_bytes == plain.state_bytes);
+  CHECK(quote.scratch_bytes == plain.scratch_bytes);
+  CHECK(quote_model(engine, bytes, options, &tapped).session.total_bytes == quote.total_bytes);
+  check_exact(quote, [&](mote_memory memory, mote_error* error) {
+    mote_session* session = nullptr;
+    const mote_status status = mote_session_open(with, &options, memory, &session, error);
+    mote_session_close(session, nullptr);
+    return status;
+  });
+  const mote_source source = source_of(bytes);
+  check_exact(quote_model(engine, bytes, options, &tapped).model, [&](mote_memory memory, mote_error* error) {
+    mote_model* opened = nullptr;
+    const mote_status status = mote_model_open(engine, &source, &tapped, memory, &opened, error);
+    mote_model_close(opened, nullptr);
+    return status;
+  });
+}
+
 TEST_CASE("Every size below the quote is refused without a byte written behind it", "[memory][quote]") {
   const Engine engine("cpu");
   const Bytes bytes = toy_llama({.n_layers = 1}).bytes();

@@ -2,6 +2,7 @@
 #include "core/ops/plan_builder.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -70,6 +71,71 @@ TEST_CASE("A builder without storage counts what one with storage writes", "[ops
     REQUIRE(steps[i].inputs[0].exists() == (op_info(steps[i].op).n_inputs > 0));
   }
   CHECK(values[plan.value().logits.id].last_step == UINT32_MAX);
+}
+
+// An encoder's layer, and a decoder's with both kinds of attention; the encoder has two.
+Status build_both(PlanBuilder& b) {
+  b.enter_phase(Phase::encode);
+  Value x = b.embed(matrix(10, 32));
+  State seen = b.kv_state(2, 16, 16);
+  for (uint32_t i = 0; i < 2; ++i) {
+    b.enter_layer(i);
+    x = b.add(x, b.full_attention(x, b.append(seen, x, x), {2, 1, 0}, vector(6)));
+  }
+  static_cast<void>(b.encoded(x).ok());
+  const State across = b.append(b.kv_state(2, 16, 16), x, x);
+  b.enter_phase(Phase::decode);
+  b.enter_layer(0);
+  Value y = b.embed(matrix(10, 32));
+  y = b.causal_attention(y, b.append(b.kv_state(2, 16, 16), y, y), {2, 0.5f, 30});
+  y = b.full_attention(y, across, {2, 1, 0});
+  b.leave_layers();
+  return b.logits(b.linear(b.take_wanted_rows(y), matrix(10, 32)));
+}
+
+TEST_CASE("Tapped attention has its weights in front of it, and all else is as without taps", "[ops][plan]") {
+  const auto build = [](const Taps& taps, std::vector<Step>* steps, std::vector<ValueInfo>* values) {
+    std::vector<StateInfo> states(4);
+    steps->resize(40), values->resize(40);
+    PlanBuilder counter, b(*steps, *values, states);
+    counter.tap(taps), b.tap(taps);
+    REQUIRE(build_both(counter).ok());
+    REQUIRE(build_both(b).ok());
+    CHECK(counter.counts().steps == b.counts().steps);
+    CHECK(counter.tapped() == b.tapped());
+    steps->resize(b.counts().steps), values->resize(b.counts().values);
+    return b.tapped();
+  };
+  std::vector<Step> plain, steps;
+  std::vector<ValueInfo> plain_values, values;
+  REQUIRE(build({}, &plain, &plain_values) == 0);
+  struct Way {
+    Taps taps;
+    uint32_t tapped;
+  };
+  for (const auto& [taps, tapped] :
+       {Way{{7}, 4}, {{1}, 1}, {{2}, 2}, {{4}, 1}, {{7, 1}, 1}, {{7, 0, 1}, 3}, {{6, 2}, 0}}) {
+    CAPTURE(taps.attendings, taps.first_layer, taps.end_layer);
+    CHECK(build(taps, &steps, &values) == tapped);
+    REQUIRE(steps.size() == plain.size() + tapped);
+    uint32_t behind = 0;   // Values since the first tap
+    for (size_t i = 0, at = 0; at < plain.size(); ++i, ++at) {
+      if (steps[i].op == Op::attention_weights) {
+        const Step &weights = steps[i], &attention = steps[i + 1];
+        REQUIRE(attention.op == Op::attention);
+        CHECK((weights.inputs[0].id == attention.inputs[0].id && weights.state.id == attention.state.id));
+        CHECK((weights.vector.data == attention.vector.data && weights.phase == attention.phase));
+        CHECK(std::memcmp(&weights.attributes, &attention.attributes, sizeof weights.attributes.attention) == 0);
+        CHECK((weights.output.columns == 2 && weights.output.rows == Dimension::tokens));
+        CHECK(weights.output.extent == (weights.state.phase == Phase::encode ? Extent::input : Extent::past));
+        CHECK(values[weights.output.id].last_step == UINT32_MAX);
+        ++i, ++behind;
+      }
+      CHECK((steps[i].op == plain[at].op && steps[i].layer == plain[at].layer));
+      CHECK(steps[i].state.id == plain[at].state.id);
+      if (steps[i].output.exists()) CHECK(steps[i].output.id == plain[at].output.id + behind);
+    }
+  }
 }
 
 TEST_CASE("Queries and keys share the angles of one setting", "[ops][plan]") {

@@ -1,6 +1,7 @@
 #include "core/pipeline/placement.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <memory>
 
 #include "tests/pipeline/fake_backend.h"
@@ -47,8 +48,12 @@ TEST_CASE("The first backend in the order that supports a step gets it, in whole
 
 TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
   FakeBackend first("first"), second("second");
-  first.refused = {Op::attention};   // so append must not go there either
-  TestPlan test([](PlanBuilder& b) { build_small(b); });
+  const bool is_tapped = GENERATE(false, true);
+  first.refused = {is_tapped ? Op::attention_weights : Op::attention};   // so append must not go there either
+  TestPlan test([&](PlanBuilder& b) {
+    if (is_tapped) b.tap({1});
+    build_small(b);
+  });
   Memory memory;
   Arena arena = memory.arena();
   Backend* order[] = {&first, &second};
@@ -56,7 +61,7 @@ TEST_CASE("All steps of a state go to one backend", "[pipeline][placement]") {
   REQUIRE(placed.ok());
   for (const PlacedPart& part : placed.value().parts)
     for (const Step& step : part.part.steps())
-      if (step.op == Op::append) CHECK(part.backend == &second);
+      if (op_info(step.op).state != StateUse::none) CHECK(part.backend == &second);
 }
 
 TEST_CASE("What lies between the steps of a state goes where they go: a state is never in two parts",

@@ -14,8 +14,9 @@ using namespace mote::test;
 namespace {
 
 uint64_t bytes_of(const ValueInfo& value, const SessionShape& shape, uint32_t over_read) {
-  const uint64_t rows = most_rows_of({0, value.rows, value.columns}, shape);
-  return (rows * value.columns * 4 + over_read + 63) / 64 * 64;
+  const Value as_value{0, value.rows, value.extent, value.columns};
+  const uint64_t count = uint64_t{most_rows_of(as_value, shape)} * value.columns * most_positions_of(as_value, shape);
+  return (count * 4 + over_read + 63) / 64 * 64;
 }
 
 // "" or what is wrong: two Values that are needed at one time and share bytes, or one that sticks out of the block,
@@ -108,6 +109,60 @@ TEST_CASE("Random plans keep their Values apart", "[pipeline][planner]") {
   const Result<uint64_t> total = plan_values(plan, std::span(&part, 1), shape, offsets);
   REQUIRE(total.ok());
   CHECK(find_overlap(plan, shape, offsets, total.value()) == "");
+}
+
+TEST_CASE("Taps lie behind the other Values, whose places are those without taps", "[pipeline][planner]") {
+  FakeBackend backend("fake");
+  backend.over_read = GENERATE(0u, 16u);
+  const SessionShape shape{7, 2, 40, KvType::f32};
+  TestPlan plain([](PlanBuilder& b) { build_small(b, 3); });
+  TestPlan tapped([](PlanBuilder& b) {
+    b.tap({1, 1, 3});
+    build_small(b, 3);
+    CHECK(b.tapped() == 2);
+  });
+  const auto place = [&](const TestPlan& test, std::vector<uint64_t>* offsets) {
+    const PlacedPart part{{&test.plan, 0, static_cast<uint32_t>(test.plan.steps.size())}, &backend, nullptr};
+    offsets->resize(test.plan.values.size());
+    return plan_values(test.plan, std::span(&part, 1), shape, *offsets).value();
+  };
+  std::vector<uint64_t> of_plain, of_tapped;
+  const uint64_t plain_bytes = place(plain, &of_plain), tapped_bytes = place(tapped, &of_tapped);
+  CHECK(find_overlap(tapped.plan, shape, of_tapped, tapped_bytes, backend.over_read) == "");
+  std::vector<uint64_t> others;
+  uint64_t taps_bytes = 0;
+  for (size_t i = 0; i < of_tapped.size(); ++i) {
+    const ValueInfo& value = tapped.plan.values[i];
+    if (value.extent == Extent::single) {
+      others.push_back(of_tapped[i]);
+      continue;
+    }
+    CHECK(of_tapped[i] == plain_bytes + taps_bytes);
+    taps_bytes += bytes_of(value, shape, backend.over_read);
+  }
+  CHECK(others == of_plain);
+  CHECK(taps_bytes >= 2 * 7 * 4 * 40 * 4);   // rows, heads, positions, floats
+  CHECK(tapped_bytes == plain_bytes + taps_bytes);
+}
+
+TEST_CASE("Taps beyond any memory are a status", "[pipeline][planner]") {
+  FakeBackend backend("fake");
+  TestPlan test([](PlanBuilder& b) {
+    b.tap({1, 0, 1});
+    const Value x = b.embed(fake_matrix(10, 1u << 20));
+    b.enter_layer(0);
+    const Value y = b.causal_attention(x, b.append(b.kv_state(1u << 20, 1, 1), x, x), {1u << 20, 1, 0});
+    b.leave_layers();
+    static_cast<void>(b.logits(b.linear(b.take_wanted_rows(y), fake_matrix(10, 1u << 20))).ok());
+  });
+  const PlacedPart part{{&test.plan, 0, static_cast<uint32_t>(test.plan.steps.size())}, &backend, nullptr};
+  std::vector<uint64_t> offsets(test.plan.values.size());
+  const auto status = [&](uint32_t rows, uint32_t context) {
+    return plan_values(test.plan, std::span(&part, 1), {rows, 1, context, KvType::f32}, offsets).status();
+  };
+  CHECK(status(4, 16).ok());
+  CHECK(status(1u << 24, 1u << 24).code() == Code::out_of_memory);   // 2^68 floats
+  CHECK(status(1u << 20, 1u << 22).code() == Code::out_of_memory);   // 2^62
 }
 
 TEST_CASE("On a device only Values that cross have a place on the host", "[pipeline][planner]") {

@@ -64,8 +64,9 @@ void print_elementwise() {
 
 // Four queries at the end of a cache of 1152 positions: two chunks.
 template <class Element>
-void add_attention(Hash& hash, void (*attend)(const AttentionJob&), const std::vector<float>& keys,
-                   const std::vector<float>& values, const std::vector<float>& q, uint32_t window, float softcap) {
+void add_attention(Hash& hash, void (*attend)(const AttentionJob&), void (*weigh)(const AttentionJob&),
+                   const std::vector<float>& keys, const std::vector<float>& values, const std::vector<float>& q,
+                   uint32_t window, float softcap) {
   constexpr uint32_t kKeyDim = 24, kValueDim = 20, kPositions = 1152;
   const auto kept = [](const std::vector<float>& from) {
     std::vector<Element> to(from.size());
@@ -91,6 +92,11 @@ void add_attention(Hash& hash, void (*attend)(const AttentionJob&), const std::v
   while (reinterpret_cast<uintptr_t>(job.scratch) % 64 != 0) ++job.scratch;
   attend(job);
   hash.add(y);
+  std::vector<float> weights(size_t{4} * kPositions);
+  job.n_positions = kPositions;
+  for (uint32_t i = 0; i < 4; ++i) job.y[i] = weights.data() + i * kPositions;
+  weigh(job);
+  hash.add(weights);
 }
 
 void print_attention() {
@@ -101,8 +107,8 @@ void print_attention() {
                            q = normals(random, 4 * 24, 2);
   for (const uint32_t window : {0U, 100U, 1100U}) {
     for (const float softcap : {0.0F, 5.0F}) {
-      add_attention<uint16_t>(hash, table.attend_f16, keys, values, q, window, softcap);
-      add_attention<float>(hash, table.attend_f32, keys, values, q, window, softcap);
+      add_attention<uint16_t>(hash, table.attend_f16, table.weigh_f16, keys, values, q, window, softcap);
+      add_attention<float>(hash, table.attend_f32, table.weigh_f32, keys, values, q, window, softcap);
     }
   }
   hash.print("attention");

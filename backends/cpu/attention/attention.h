@@ -22,6 +22,10 @@
 //     l[j] = fma(l_c[j], b, l[j] * a);  o[d] = fma(o_c[d], b, o[d] * a)
 //   y[d] = o[d] / fold(l)        fold: l[j] += l[j + 8], then 4, 2, 1
 //
+// The weights of a row by themselves (attention_weights), over the visible positions in rising order:
+//   m = max(all s)  (a NaN score is passed over);  p[i] = exp2_lane(s[i] - m);  l = sum of p[i] in double
+//   w[i] = f32(p[i] / l), the quotient in double
+//
 // Cached keys and values are widened to f32 (exact). The bits do not depend on which rows share a call.
 #pragma once
 #include <cstddef>
@@ -49,10 +53,11 @@ struct AttentionJob {
   const void* keys;     // of the KV head: [capacity / 16, key_dim, 16]
   const void* values;   // of the KV head: [capacity, value_dim]
   uint32_t key_dim, value_dim;
-  uint32_t capacity;      // positions, a multiple of 64: position p lies in slot p % capacity
-  uint32_t window;        // 0: none
-  float scale, softcap;   // softcap 0: none
-  uint32_t first_chunk, end_chunk;
+  uint32_t capacity;                        // positions, a multiple of 64: position p lies in slot p % capacity
+  uint32_t window;                          // 0: none
+  float scale, softcap;                     // softcap 0: none
+  uint32_t first_chunk, end_chunk;          // attend
+  uint32_t n_positions;                     // weigh: of a row of weights
   uint32_t items;                           // at most kAttentionItems
   const float* q[kAttentionItems];          // [key_dim] each
   uint32_t position[kAttentionItems];       // the last that it sees
@@ -60,13 +65,15 @@ struct AttentionJob {
   uint32_t own_position[kAttentionItems];   // with a bias
   uint32_t max_distance;
   float* record[kAttentionItems];   // out; null: y is written instead
-  float* y[kAttentionItems];        // out, [value_dim] each
+  float* y[kAttentionItems];        // out, [value_dim] each; weigh: [n_positions]
   float* scratch;                   // attention_scratch_floats, 64-aligned
 };
 
 struct AttentionTable {
   void (*attend_f16)(const AttentionJob&);
   void (*attend_f32)(const AttentionJob&);
+  void (*weigh_f16)(const AttentionJob&);
+  void (*weigh_f32)(const AttentionJob&);
   // y = what the records of `count` chunks, one after the other, merge to. The first record is overwritten.
   void (*merge)(float* records, uint32_t count, uint32_t value_dim, float* y);
 };

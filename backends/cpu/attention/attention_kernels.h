@@ -199,13 +199,17 @@ void attend_chunk(const AttentionJob& job, const AttentionScratch& s, uint32_t c
   }
 }
 
+inline void scale_queries(const AttentionJob& job, const AttentionScratch& s) {
+  const float factor = job.softcap != 0 ? job.scale : static_cast<float>(static_cast<double>(job.scale) * kLog2E);
+  for (uint32_t item = 0; item < job.items; ++item)
+    for (uint32_t d = 0; d < job.key_dim; ++d) s.q[size_t{item} * job.key_dim + d] = job.q[item][d] * factor;
+}
+
 template <class Element>
 void attend(const AttentionJob& job) {
   const AttentionScratch s = place_scratch(job);
-  const float factor = job.softcap != 0 ? job.scale : static_cast<float>(static_cast<double>(job.scale) * kLog2E);
   bool started[kAttentionItems] = {};
-  for (uint32_t item = 0; item < job.items; ++item)
-    for (uint32_t d = 0; d < job.key_dim; ++d) s.q[size_t{item} * job.key_dim + d] = job.q[item][d] * factor;
+  scale_queries(job, s);
   for (uint32_t i = 0; i < kLanes; ++i)   // the padding of widened values, once
     for (uint32_t d = job.value_dim; d < s.padded; ++d) s.values[i * s.padded + d] = 0;
   for (uint32_t chunk = job.first_chunk; chunk < job.end_chunk; ++chunk) {
@@ -235,7 +239,43 @@ void merge_chunks(float* records, uint32_t count, uint32_t value_dim, float* y) 
   finish_record(records, value_dim, y);
 }
 
-#define MOTE_CPU_ATTENTION_TABLE {attend<uint16_t>, attend<float>, merge_chunks}
+// Scores [first, end) become weights.
+inline void weigh_row(float* row, uint32_t first, uint32_t end) {
+  float top = kMinusInfinity;
+  for (uint32_t i = first; i < end; ++i) top = row[i] > top ? row[i] : top;
+  double sum = 0;
+  for (uint32_t i = first; i < end; ++i) {
+    row[i] = exp2_lane(row[i] - top);
+    sum += static_cast<double>(row[i]);
+  }
+  for (uint32_t i = first; i < end; ++i) row[i] = static_cast<float>(static_cast<double>(row[i]) / sum);
+}
+
+// The scores are those of `attend`; a row of weights holds them meanwhile.
+template <class Element>
+void weigh(const AttentionJob& job) {
+  const AttentionScratch s = place_scratch(job);
+  scale_queries(job, s);
+  uint32_t first = ~0u, last = 0;   // what any item sees
+  for (uint32_t item = 0; item < job.items; ++item) {
+    for (uint32_t i = 0; i < job.n_positions; ++i) job.y[item][i] = 0;
+    first = first_visible(job, item) < first ? first_visible(job, item) : first;
+    last = job.position[item] > last ? job.position[item] : last;
+  }
+  for (uint32_t block = first / kAttentionBlock * kAttentionBlock; block <= last; block += kAttentionBlock) {
+    score_block<Element>(job, s, block);
+    for (uint32_t item = 0; item < job.items; ++item) {
+      const uint32_t visible = first_visible(job, item), position = job.position[item];
+      for (uint32_t i = 0; i < kAttentionBlock; ++i)
+        if (block + i >= visible && block + i <= position)
+          job.y[item][block + i] = s.weights[item * kAttentionBlock + i];
+    }
+  }
+  for (uint32_t item = 0; item < job.items; ++item)
+    weigh_row(job.y[item], first_visible(job, item), job.position[item] + 1);
+}
+
+#define MOTE_CPU_ATTENTION_TABLE {attend<uint16_t>, attend<float>, weigh<uint16_t>, weigh<float>, merge_chunks}
 
 }   // namespace
 }   // namespace mote

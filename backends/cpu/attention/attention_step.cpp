@@ -1,4 +1,4 @@
-// Runs `append` and `attention`: which rows share a call, and who computes what.
+// Runs `append`, `attention` and `attention_weights`: which rows share a call, and who computes what.
 #include <algorithm>
 #include <atomic>
 
@@ -29,6 +29,7 @@ struct Work {
   uint32_t first_position, n_encoded;
   uint32_t rows, group;   // group: heads that share a KV head
   uint32_t tile, tiles;   // items of a tile; tiles of a KV head
+  size_t y_columns;       // of each row and head: values, or weights of so many positions
   const AttentionTable* table;
 
   AttentionJob job(uint32_t kv_head, uint32_t tile_index) const {
@@ -49,11 +50,12 @@ struct Work {
       const uint32_t row = (first + i) / group, head = kv_head * group + (first + i) % group;
       const size_t at = size_t{row} * attributes.n_heads + head;
       job.q[i] = q + at * info.key_dim;
-      job.y[i] = y + at * info.value_dim;
+      job.y[i] = y + at * y_columns;
       job.position[i] = last_seen(row);
       job.own_position[i] = first_position + row;
       if (bias != nullptr) job.bias[i] = bias + head * (2 * size_t{attributes.max_distance} + 1);
     }
+    job.n_positions = static_cast<uint32_t>(y_columns);
     job.first_chunk = first_chunk(job.position[0]);
     job.end_chunk = job.position[job.items - 1] / kAttentionChunk + 1;
     return job;
@@ -124,46 +126,74 @@ Status run_append(const PreparedStep& prepared, const RunContext& context) {
   return {};
 }
 
-Status run_attention(const PreparedStep& prepared, const RunContext& context) {
-  const KvState& state = context.states[prepared.step->state.id];
+namespace {
+
+Work work_of(const PreparedStep& prepared, const RunContext& context) {
   Work work = {};
   work.q = context.input(prepared, 0);
   work.y = context.output(prepared);
-  work.state = &state;
+  work.state = &context.states[prepared.step->state.id];
   work.attributes = prepared.step->attributes.attention;
   work.kv_type = context.kv_type;
   work.bias = prepared.step->vector.data;
   work.first_position = context.batch.first_position;
   work.n_encoded = context.batch.n_encoded;
   work.rows = static_cast<uint32_t>(context.batch.tokens.size());
-  const uint32_t kv_heads = state.info().n_kv_heads;
+  const uint32_t kv_heads = work.state->info().n_kv_heads;
   work.group = work.attributes.n_heads / kv_heads;
   work.table = prepared.attention;
-  if (work.rows == 0) return {};
-  if (work.attributes.sees == Sees::all && (work.n_encoded == 0 || work.n_encoded > state.capacity()))
-    return Status::error(Code::invalid_argument, "a batch reads {} encoded positions, layer {} has {}", work.n_encoded,
-                         prepared.step->layer, state.capacity());
-
   // Tiles as large as they may be, but at least two per lane.
   const uint64_t items = uint64_t{work.rows} * work.group;
   const uint64_t share = items * kv_heads / (uint64_t{context.parallel.lanes} * 2);
   work.tile = static_cast<uint32_t>(std::clamp<uint64_t>(share, 1, kAttentionItems));
   work.tiles = static_cast<uint32_t>((items + work.tile - 1) / work.tile);
+  return work;
+}
 
-  const uint32_t last = work.last_seen(work.rows - 1);
-  const uint32_t chunks = last / kAttentionChunk + 1 - work.first_chunk(work.last_seen(0));
-  if (work.rows == 1 && chunks > 1) {
-    attend_split(work, context, chunks);
-    return {};
-  }
-  const uint64_t cost = items * kv_heads * (state.info().key_dim + state.info().value_dim) * (uint64_t{last} + 1);
+Status check_encoded(const Work& work, uint32_t layer) {
+  if (work.attributes.sees != Sees::all || (work.n_encoded != 0 && work.n_encoded <= work.state->capacity())) return {};
+  return Status::error(Code::invalid_argument, "a batch reads {} encoded positions, layer {} has {}", work.n_encoded,
+                       layer, work.state->capacity());
+}
+
+// Calls kernel(job) for every tile; `columns`: what a query and a key cost.
+template <class Kernel>
+void for_tiles(const Work& work, const RunContext& context, uint32_t columns, Kernel kernel) {
+  const uint32_t kv_heads = work.state->info().n_kv_heads, last = work.last_seen(work.rows - 1);
+  const uint64_t cost = uint64_t{work.rows} * work.group * kv_heads * columns * (uint64_t{last} + 1);
   for_pieces(context.parallel, kv_heads * work.tiles, 1, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
     for (uint32_t piece = begin; piece < end; ++piece) {
       AttentionJob job = work.job(piece / work.tiles, piece % work.tiles);
       job.scratch = lane_scratch(context, lane);
-      work.run(job);
+      kernel(job);
     }
   });
+}
+
+}   // namespace
+
+Status run_attention(const PreparedStep& prepared, const RunContext& context) {
+  Work work = work_of(prepared, context);
+  const StateInfo& info = work.state->info();
+  work.y_columns = info.value_dim;
+  if (work.rows == 0) return {};
+  MOTE_RETURN_IF_ERROR(check_encoded(work, prepared.step->layer));
+  const uint32_t last = work.last_seen(work.rows - 1);
+  const uint32_t chunks = last / kAttentionChunk + 1 - work.first_chunk(work.last_seen(0));
+  if (work.rows == 1 && chunks > 1)
+    attend_split(work, context, chunks);
+  else
+    for_tiles(work, context, info.key_dim + info.value_dim, [&](const AttentionJob& job) { work.run(job); });
+  return {};
+}
+
+Status run_attention_weights(const PreparedStep& prepared, const RunContext& context) {
+  Work work = work_of(prepared, context);
+  work.y_columns = positions_of(prepared.step->output, context.batch);
+  if (work.rows == 0) return {};
+  MOTE_RETURN_IF_ERROR(check_encoded(work, prepared.step->layer));
+  const auto weigh = work.kv_type == KvType::f16 ? work.table->weigh_f16 : work.table->weigh_f32;
+  for_tiles(work, context, work.state->info().key_dim, weigh);
   return {};
 }
 

@@ -72,14 +72,18 @@ struct Query {
   uint32_t position, last;   // its own, and the last that it sees
 };
 
-// The kernel's outputs for queries of one KV head in calls of `tile` rows; `split`: chunk by chunk, then merged.
+enum class Way { attend, split, weigh };   // split: chunk by chunk, then merged
+
+// The kernel's outputs for queries of one KV head in calls of `tile` rows.
 std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& table, uint32_t kv_head, float scale,
-                                  float softcap, const std::vector<Query>& queries, uint32_t tile, bool split,
+                                  float softcap, const std::vector<Query>& queries, uint32_t tile, Way way,
                                   const std::vector<float>& bias = {}) {
   const StateInfo& info = cache.info;
   std::vector<Line> scratch = dirty(attention_scratch_floats(info.key_dim, info.value_dim) * 4);
   const uint32_t record = attention_record_floats(info.value_dim);
-  std::vector<float> y(queries.size() * info.value_dim, NAN), records(size_t{8} * record, NAN);
+  const auto positions = static_cast<uint32_t>(cache.keys.size() / (info.n_kv_heads * info.key_dim));
+  const uint32_t columns = way == Way::weigh ? positions : info.value_dim;
+  std::vector<float> y(queries.size() * columns, NAN), records(size_t{8} * record, NAN);
   for (uint32_t first = 0; first < queries.size(); first += tile) {
     AttentionJob job = {};
     job.keys = cache.state.keys(kv_head), job.values = cache.state.values(kv_head);
@@ -94,13 +98,16 @@ std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& tabl
       job.own_position[i] = queries[first + i].position;
       job.bias[i] = bias.empty() ? nullptr : bias.data();
       job.max_distance = static_cast<uint32_t>(bias.size() / 2);
-      job.y[i] = &y[size_t{first + i} * info.value_dim];
+      job.y[i] = &y[size_t{first + i} * columns];
       low = std::min(low, info.window == 0 || position < info.window ? 0 : position - info.window + 1);
       high = std::max(high, position);
     }
-    const auto run = cache.shape.kv_type == KvType::f16 ? table.attend_f16 : table.attend_f32;
+    const bool is_half = cache.shape.kv_type == KvType::f16;
+    const auto run = way == Way::weigh ? (is_half ? table.weigh_f16 : table.weigh_f32)
+                                       : (is_half ? table.attend_f16 : table.attend_f32);
+    job.n_positions = positions;
     job.first_chunk = low / kAttentionChunk, job.end_chunk = high / kAttentionChunk + 1;
-    if (!split) {
+    if (way != Way::split) {
       run(job);
       continue;
     }
@@ -142,24 +149,33 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
         shape.softcap,     keys.data(),     values.data(), bias.empty() ? nullptr : bias.data(),
         shape.max_distance};
     std::vector<Query> queries;
-    std::vector<float> expected;
+    std::vector<float> expected, weights;
     for (uint32_t back = std::min(shape.positions, 11U); back-- > 0;) {
       const uint32_t position = shape.positions - 1 - back;
       queries.push_back(
           {random.normals(shape.key_dim, shape.size), position, shape.sees_all ? shape.positions - 1 : position});
       const std::vector<float> row = canonical_attention(input, queries.back().q.data(), position, queries.back().last);
       expected.insert(expected.end(), row.begin(), row.end());
+      const std::vector<float> weights_row =
+          canonical_weights(input, queries.back().q.data(), position, queries.back().last, shape.positions);
+      weights.insert(weights.end(), weights_row.begin(), weights_row.end());
     }
     for (const AttentionVariant& variant : attention_variants()) {
       if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
-      for (const uint32_t tile : {1U, 3U, 8U, 0U}) {
-        const std::string sentence =
-            compare_floats(expected, kernel_outputs(cache, *variant.table, kv_head, scale, shape.softcap, queries,
-                                                    std::max(tile, 1U), tile == 0, bias));
+      struct Call {
+        uint32_t tile;
+        Way way;
+      };
+      for (const auto [tile, way] : {Call{1, Way::attend}, Call{3, Way::attend}, Call{8, Way::attend},
+                                     Call{1, Way::split}, Call{1, Way::weigh}, Call{5, Way::weigh}}) {
+        const std::string sentence = compare_floats(
+            way == Way::weigh ? weights : expected,
+            kernel_outputs(cache, *variant.table, kv_head, scale, shape.softcap, queries, tile, way, bias));
         if (!sentence.empty())
           wrong += std::string("\n") + variant.name + ", dims " + std::to_string(shape.key_dim) + " and " +
                    std::to_string(shape.value_dim) + ", window " + std::to_string(shape.window) + ", " +
-                   std::to_string(shape.positions) + " positions, tile " + std::to_string(tile) + ": " + sentence;
+                   std::to_string(shape.positions) + " positions, tile " + std::to_string(tile) +
+                   (way == Way::weigh ? ", weights: " : ": ") + sentence;
         ++*compared;
       }
     }
@@ -211,13 +227,13 @@ TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][atte
   cache.append(0, 70, random, 1);
   const std::vector<Query> queries = {{random.normals(16), 40, 40}, {random.normals(16, 30), 65, 65}};
   const AttentionTable& table = *attention_variants()[0].table;
-  const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false);
+  const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, Way::attend);
   const std::vector<float> huge(16, std::numeric_limits<float>::infinity()),
       none(16, std::numeric_limits<float>::quiet_NaN());
   for (uint32_t position = 66; position < 128; ++position)
     cache.state.write_row(position, position % 3 == 0 ? none.data() : huge.data(),
                           position % 2 == 0 ? huge.data() : none.data());
-  CHECK(compare_floats(before, kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, false)) == "");
+  CHECK(compare_floats(before, kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, Way::attend)) == "");
 }
 
 TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]") {
@@ -235,7 +251,7 @@ TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]
     for (const std::vector<float>& hidden : {zero, one, minus_one}) {
       for (uint32_t position = 65; position < 128; ++position)
         cache.state.write_row(position, zero.data(), hidden.data());
-      wrong += compare_floats(zero, kernel_outputs(cache, *variant.table, 0, 1.0F, 0, queries, 1, false));
+      wrong += compare_floats(zero, kernel_outputs(cache, *variant.table, 0, 1.0F, 0, queries, 1, Way::attend));
     }
   }
   CHECK(wrong == "");
@@ -251,7 +267,7 @@ TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][att
     queries.back().q[3] = bad;
   }
   int numbers = 0;
-  for (const float value : kernel_outputs(cache, *attention_variants()[0].table, 0, 0.25F, 0, queries, 2, false))
+  for (const float value : kernel_outputs(cache, *attention_variants()[0].table, 0, 0.25F, 0, queries, 2, Way::attend))
     numbers += std::isfinite(value);
   CHECK(numbers == 0);
 }
@@ -268,7 +284,7 @@ TEST_CASE("a score of NaN among capped ones gives NaN, not the text without it",
     cache.state.write_row(zero_key, std::vector<float>(16, 0.0F).data(), std::vector<float>(16, 1.0F).data());
     for (const AttentionVariant& variant : attention_variants()) {
       if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
-      const std::vector<float> y = kernel_outputs(cache, *variant.table, 0, 0.25F, 30, queries, 2, false);
+      const std::vector<float> y = kernel_outputs(cache, *variant.table, 0, 0.25F, 30, queries, 2, Way::attend);
       for (size_t i = 0; i < y.size(); ++i)
         if (std::isnan(y[i]) != (i < 16)) wrong += std::string(variant.name) + " element " + std::to_string(i) + "; ";
     }

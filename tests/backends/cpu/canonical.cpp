@@ -200,6 +200,33 @@ float canonical_linear(Format format, const uint8_t* row, const float* x, uint32
 
 namespace {
 
+// `q` is scaled.
+float score_of(const AttentionInput& in, const std::vector<float>& q, uint32_t position, uint32_t key) {
+  float score = 0;
+  for (uint32_t d = 0; d < in.key_dim; ++d) score = std::fma(q[d], in.keys[size_t{key} * in.key_dim + d], score);
+  if (in.softcap != 0) {
+    const double c = double{in.softcap};
+    score = static_cast<float>(c * tanh_f64(double{score} / c)) * static_cast<float>(1.4426950408889634);
+  }
+  if (in.bias != nullptr) {
+    const int64_t farthest = in.max_distance, distance = int64_t{key} - position;
+    const float bias = in.bias[static_cast<size_t>(std::clamp(distance, -farthest, farthest) + farthest)];
+    score = score + bias * static_cast<float>(1.4426950408889634);
+  }
+  return score;
+}
+
+std::vector<float> scaled_query(const AttentionInput& in, const float* q) {
+  const double factor = in.softcap != 0 ? double{in.scale} : double{in.scale} * 1.4426950408889634;
+  std::vector<float> scaled(q, q + in.key_dim);
+  for (float& value : scaled) value = value * static_cast<float>(factor);
+  return scaled;
+}
+
+uint32_t first_seen(const AttentionInput& in, uint32_t position) {
+  return in.window == 0 || position < in.window ? 0 : position - in.window + 1;
+}
+
 struct Softmax {
   float m = -std::numeric_limits<float>::infinity();
   float l[16] = {};
@@ -217,19 +244,7 @@ Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_
     for (uint32_t i = 0; i < 64; ++i) {
       p[i] = -std::numeric_limits<float>::infinity();
       if (block + i < first || block + i >= end) continue;
-      float score = 0;
-      for (uint32_t d = 0; d < in.key_dim; ++d)
-        score = std::fma(q[d], in.keys[size_t{block + i} * in.key_dim + d], score);
-      if (in.softcap != 0) {
-        const double c = double{in.softcap};
-        score = static_cast<float>(c * tanh_f64(double{score} / c)) * static_cast<float>(1.4426950408889634);
-      }
-      if (in.bias != nullptr) {
-        const int64_t farthest = in.max_distance, distance = int64_t{block} + i - position;
-        const float bias = in.bias[static_cast<size_t>(std::clamp(distance, -farthest, farthest) + farthest)];
-        score = score + bias * static_cast<float>(1.4426950408889634);
-      }
-      p[i] = score;
+      p[i] = score_of(in, q, position, block + i);
     }
     float m = s.m;
     for (const float score : p)
@@ -252,10 +267,8 @@ Softmax one_chunk(const AttentionInput& in, const std::vector<float>& q, uint32_
 }   // namespace
 
 std::vector<float> canonical_attention(const AttentionInput& in, const float* q, uint32_t position, uint32_t last) {
-  const double factor = in.softcap != 0 ? double{in.scale} : double{in.scale} * 1.4426950408889634;
-  std::vector<float> scaled(q, q + in.key_dim);
-  for (float& value : scaled) value = value * static_cast<float>(factor);
-  const uint32_t first = in.window == 0 || position < in.window ? 0 : position - in.window + 1;
+  const std::vector<float> scaled = scaled_query(in, q);
+  const uint32_t first = first_seen(in, position);
   Softmax total;
   bool started = false;
   for (uint32_t chunk = first / 1024; chunk <= last / 1024; ++chunk) {
@@ -273,6 +286,24 @@ std::vector<float> canonical_attention(const AttentionInput& in, const float* q,
   const float sum = canonical_fold(total.l);
   for (float& value : total.o) value = value / sum;
   return total.o;
+}
+
+std::vector<float> canonical_weights(const AttentionInput& in, const float* q, uint32_t position, uint32_t last,
+                                     uint32_t positions) {
+  const std::vector<float> scaled = scaled_query(in, q);
+  std::vector<float> weights(positions, 0.0F);
+  float m = -std::numeric_limits<float>::infinity();
+  for (uint32_t p = first_seen(in, position); p <= last; ++p) {
+    weights[p] = score_of(in, scaled, position, p);
+    if (weights[p] > m) m = weights[p];
+  }
+  double sum = 0;
+  for (uint32_t p = first_seen(in, position); p <= last; ++p) {
+    weights[p] = exp2_lane(weights[p] - m);
+    sum += double{weights[p]};
+  }
+  for (uint32_t p = first_seen(in, position); p <= last; ++p) weights[p] = static_cast<float>(double{weights[p]} / sum);
+  return weights;
 }
 
 std::string compare_floats(const std::vector<float>& expected, const std::vector<float>& found) {

@@ -29,6 +29,10 @@ struct AttentionInput {
 // The output row of a query at `position` that sees the positions up to `last`.
 std::vector<float> canonical_attention(const AttentionInput& input, const float* q, uint32_t position, uint32_t last);
 
+// The weights of that query by themselves, [positions]; 0 where it sees nothing.
+std::vector<float> canonical_weights(const AttentionInput& input, const float* q, uint32_t position, uint32_t last,
+                                     uint32_t positions);
+
 float canonical_fold(const float* partial);
 
 // Empty, or a sentence with the first element whose bits differ. All NaN count as one.
