@@ -35,5 +35,7 @@ struct AttentionShape {
   uint32_t max_distance = 0;   // 0: no bias by distance
 };
 Case attention_case(const AttentionShape& shape, uint64_t seed);
+// Likewise of rnn, from position 0 on.
+Case rnn_case(Format format, uint32_t width, uint32_t positions, Phase phase, uint64_t seed);
 
 }   // namespace mote::test
