@@ -31,10 +31,8 @@ class RecurrentState {
   void import_row(const uint8_t* from) {
     for (uint32_t i = 0; i < width(); ++i) last()[i] = to_finite(load_le<float>(from + size_t{i} * sizeof(float)));
   }
-  // A batch of the phase `decode` has come to its end: its vector is the last one.
-  void commit() {
-    if (info_->phase == Phase::decode) now_ = 1 - now_;
-  }
+  // A batch has come to its end: its vector is the last one.
+  void commit() { now_ = 1 - now_; }
 
  private:
   const StateInfo* info_ = nullptr;

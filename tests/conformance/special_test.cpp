@@ -10,6 +10,7 @@
 #include "core/ops/step.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/harness.h"
+#include "tests/conformance/weights.h"
 
 namespace mote::test {
 namespace {
@@ -165,6 +166,43 @@ TEST_CASE("a NaN that a recurrent layer comes to fails the run with its layer an
   }
   CHECK(wrong == "");
   CHECK(ran >= 3);
+}
+
+TEST_CASE("a recurrent layer between two linear ones that read the same input changes neither",
+          "[conformance][special]") {
+  std::string wrong;
+  for (const Format format : enabled_formats()) {
+    const uint32_t width = std::max(32U, format_info(format).block_values);
+    CaseRandom random(807);
+    const std::vector<uint8_t> bytes = random_matrix(format, width, width, random, 2.0 / width);
+    const std::vector<float> input = random.normals(size_t{5} * width);
+    const auto two_of = [&](bool recurrent) {
+      Case made;
+      made.name = std::string(format_info(format).name) + (recurrent ? " around an rnn" : "");
+      made.tokens = {1, 2, 3, 4, 5};
+      const Value x = made.plan.input(width, input), a = made.plan.value(width);
+      made.plan.step(Op::linear, {x}, a);
+      made.plan.matrix(format, width, width, bytes);
+      if (recurrent) {
+        const Value h = made.plan.value(width);
+        made.plan.step(Op::rnn, {a}, h).state = made.plan.state({0, 1, 0, width, 0});
+        made.plan.matrix(format, width, width, bytes);
+      }
+      made.compared = made.plan.value(width);
+      made.plan.step(Op::linear, {x}, made.compared);
+      made.plan.matrix(format, width, width, bytes);
+      return made;
+    };
+    const Case plain = two_of(false), around = two_of(true);
+    for (const BackendEntry& entry : backends_under_test()) {
+      Rig alone(entry, plain, {}), rig(entry, around, {});
+      if (!rig.supported() || !alone.supported()) continue;
+      alone.run_all(), rig.run_all();
+      const std::string sentence = compare_bits(alone.output(), rig.output());
+      if (!sentence.empty()) wrong += std::string("\n") + entry.name + ", " + around.name + ": " + sentence;
+    }
+  }
+  CHECK(wrong == "");
 }
 
 TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it", "[conformance][special]") {
