@@ -195,8 +195,9 @@ TEST_CASE("a recurrent layer between two linear ones that read the same input ch
     };
     const Case plain = two_of(false), around = two_of(true);
     for (const BackendEntry& entry : backends_under_test()) {
-      Rig alone(entry, plain, {}), rig(entry, around, {});
-      if (!rig.supported() || !alone.supported()) continue;
+      Rig rig(entry, around, {});
+      if (!rig.supported()) continue;
+      Rig alone(entry, plain, {});
       alone.run_all(), rig.run_all();
       const std::string sentence = compare_bits(alone.output(), rig.output());
       if (!sentence.empty()) wrong += std::string("\n") + entry.name + ", " + around.name + ": " + sentence;
