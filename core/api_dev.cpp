@@ -20,9 +20,12 @@ struct Probe {
     step.output = {2, Dimension::tokens, Extent::single, 256};
     if (uses_matrix(op)) step.matrix = {nullptr, 256, 256, format, "probe"};
     if (op_info(op).state != StateUse::none) step.state = {0};
+    if (op == Op::rnn) state = {0, 1, 0, 256, 0};
     set_attributes(op);
   }
-  static bool uses_matrix(Op op) { return op == Op::embed || op == Op::position_embed || op == Op::linear; }
+  static bool uses_matrix(Op op) {
+    return op == Op::embed || op == Op::position_embed || op == Op::linear || op == Op::rnn;
+  }
 
  private:
   void set_attributes(Op op) {

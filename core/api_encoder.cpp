@@ -73,18 +73,18 @@ mote_status mote_hidden(mote_session* session, const float** hidden, size_t* n_r
   return MOTE_OK;
 }
 
-mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* d_model,
+mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* n,
                            mote_error* error) {
   using namespace mote;
   const SessionCall call(session);
   if (!call.status().ok()) return report(call.status(), error);
-  if (embedding == nullptr || d_model == nullptr)
-    return report(Status::error(Code::invalid_argument, "embedding or d_model is NULL"), error);
+  if (embedding == nullptr || n == nullptr)
+    return report(Status::error(Code::invalid_argument, "embedding or n is NULL"), error);
   std::span<const float> found;
   const Status status = embed(*session, flags, &found);
   if (!status.ok()) return report(status, error);
   *embedding = found.data();
-  *d_model = found.size();
+  *n = found.size();
   return MOTE_OK;
 }
 

@@ -68,7 +68,8 @@ typedef enum mote_status {
   MOTE_CANCELLED = 8,        /* mote_cancel was called */
   MOTE_WRONG_STATE = 9,      /* the call does not fit the moment: nothing fed yet, sessions still open */
   MOTE_BUSY = 10,            /* the session is inside another call */
-  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity; a key or value is NaN */
+  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity; a key, a value or the vector of a
+                                recurrent layer is NaN */
   MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered, and no other one took over */
 } mote_status;
 
@@ -457,9 +458,11 @@ MOTE_API mote_status mote_hidden(mote_session* session, const float** hidden, si
 enum {
   MOTE_EMBEDDING_RAW = 1 /* as it was pooled; otherwise divided by its Euclidean length (a vector of zeros stays one) */
 };
-/* What the input was pooled to, [d_model]; a view that the next call on the session ends. MOTE_UNSUPPORTED where the
- * model does not pool (mote_model_options.pooling makes it), MOTE_NOT_FINITE when a value is infinite or no number. */
-MOTE_API mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* d_model,
+/* What the input was pooled to: [n] with n the model's d_model; of a classifier the score of each class, in the order
+ * of the labels in its metadata, which MOTE_EMBEDDING_RAW gives as they are (their softmax are probabilities). A view
+ * that the next call on the session ends. MOTE_UNSUPPORTED where the model does not pool (mote_model_options.pooling
+ * makes it), MOTE_NOT_FINITE when a value is infinite or no number. */
+MOTE_API mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* n,
                                     mote_error* error);
 
 /* The weights of one layer's attention in the last batch that was run, [n_rows, n_heads, n_positions]: what each row

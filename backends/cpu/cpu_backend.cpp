@@ -38,12 +38,19 @@ Result<Executor*> CpuBackend::open(const PlanPart& part, Program* program, const
   MOTE_RETURN_IF_ERROR(check_shape(part, shape));
   CpuExecutor* executor = session_arena.create<CpuExecutor>();
   const std::span<KvState> states = session_arena.take<KvState>(part.plan->states.size());
+  const std::span<RecurrentState> recurrent = session_arena.take<RecurrentState>(part.plan->states.size());
   for (KvState& state : states) new (&state) KvState();
+  for (RecurrentState& state : recurrent) new (&state) RecurrentState();
   const uint64_t before_states = session_arena.used_bytes();
   for (size_t id = 0; id < part.plan->states.size(); ++id) {
     KvState measured;
-    if (part.owns(State{static_cast<uint16_t>(id)}))
-      (states.empty() ? measured : states[id]).take(part.plan->states[id], shape, session_arena);
+    RecurrentState measured_vector;
+    const StateInfo& info = part.plan->states[id];
+    if (!part.owns(State{static_cast<uint16_t>(id)})) continue;
+    if (info.recurrent())
+      (recurrent.empty() ? measured_vector : recurrent[id]).take(info, session_arena);
+    else
+      (states.empty() ? measured : states[id]).take(info, shape, session_arena);
   }
   if (footprint != nullptr) footprint->state_bytes += session_arena.used_bytes() - before_states;
   const StepScratch scratch = take_scratch(part, shape, parallel.lanes, session_arena);
@@ -54,6 +61,7 @@ Result<Executor*> CpuBackend::open(const PlanPart& part, Program* program, const
   executor->parallel = parallel;
   executor->scratch = scratch;
   executor->states = states;
+  executor->recurrent = recurrent;
   executor->shape = shape;
   return static_cast<Executor*>(executor);
 }

@@ -1,6 +1,7 @@
 #include "backends/cpu/program.h"
 
 #include <array>
+#include <cstring>
 
 namespace mote {
 
@@ -24,13 +25,21 @@ Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
     return Status::error(Code::invalid_argument, "an input of {} rows, the session was opened for {}",
                          batch.tokens.size(), shape.max_batch);
   FirstNan first_nan;
-  const RunContext context = {batch, values, parallel, scratch, states, shape.kv_type, first_nan};
+  const RunContext context = {batch, values, parallel, scratch, states, recurrent, shape.kv_type, first_nan};
   for (const PreparedStep& prepared : program->steps) {
     if (prepared.step->phase != batch.phase) continue;
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
   }
   return first_nan.status();
+}
+
+bool CpuExecutor::has_states() const {
+  for (const KvState& state : states)
+    if (state.exists()) return true;
+  for (const RecurrentState& state : recurrent)
+    if (state.exists()) return true;
+  return false;
 }
 
 Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
@@ -40,9 +49,7 @@ Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
   if (uint64_t{first_position} + rows > shape.context)
     return Status::error(Code::context_full, "positions {} to {} do not fit in a context of {}", first_position,
                          uint64_t{first_position} + rows, shape.context);
-  bool has_state = false;   // without one, there is nothing that could be missing
-  for (const KvState& state : states) has_state = has_state || state.exists();
-  if (first_position > length_ && has_state)
+  if (first_position > length_ && has_states())   // without any, there is nothing that could be missing
     return Status::error(Code::wrong_state, "a batch begins at position {}, but only {} are there", first_position,
                          length_);
   if (first_position < length_) MOTE_RETURN_IF_ERROR(truncate(first_position));
@@ -55,6 +62,8 @@ Status CpuExecutor::begin(uint32_t first_position, uint32_t rows) {
 
 void CpuExecutor::commit() {
   length_ = pending_first_ + pending_rows_;
+  for (RecurrentState& state : recurrent)
+    if (state.exists() && pending_rows_ != 0) state.commit();
   pending_rows_ = 0;
 }
 
@@ -73,6 +82,12 @@ Status CpuExecutor::truncate(uint32_t positions) {
           "layer {} keeps positions from {} on, which is too late to go on at position {} with a window of {}",
           state.info().layer, state.held_from(), positions, state.info().window);
   }
+  for (const RecurrentState& state : recurrent) {
+    if (state.exists() && state.info().phase == Phase::decode && positions != 0)
+      return Status::error(Code::wrong_state,
+                           "layer {} keeps the vector behind position {} alone, and cannot go on at position {}",
+                           state.info().layer, length_ - 1, positions);
+  }
   for (KvState& state : states)
     if (state.exists()) state.truncate(positions);
   length_ = positions;
@@ -82,14 +97,15 @@ Status CpuExecutor::truncate(uint32_t positions) {
 }
 
 Status CpuExecutor::check_row(State state, uint32_t position, size_t bytes) const {
-  if (state.id >= states.size() || !states[state.id].exists())
+  if (state.id >= states.size() || (!states[state.id].exists() && !recurrent[state.id].exists()))
     return Status::error(Code::invalid_argument, "state {} is not one of this part", unsigned{state.id});
-  if (states[state.id].info().phase == Phase::encode)
+  const StateInfo& info = recurrent[state.id].exists() ? recurrent[state.id].info() : states[state.id].info();
+  if (info.phase == Phase::encode)
     return Status::error(Code::invalid_argument, "state {} holds an encoder's input, which has no rows to hand over",
                          unsigned{state.id});
-  if (bytes != states[state.id].row_bytes())
-    return Status::error(Code::invalid_argument, "a row of layer {} is {} bytes, the span has {}",
-                         states[state.id].info().layer, states[state.id].row_bytes(), bytes);
+  if (bytes != state_row_bytes(info, shape.kv_type))
+    return Status::error(Code::invalid_argument, "a row of layer {} is {} bytes, the span has {}", info.layer,
+                         state_row_bytes(info, shape.kv_type), bytes);
   if (position >= shape.context)
     return Status::error(Code::invalid_argument, "position {} is outside a context of {}", position, shape.context);
   return {};
@@ -97,18 +113,29 @@ Status CpuExecutor::check_row(State state, uint32_t position, size_t bytes) cons
 
 Status CpuExecutor::export_row(State state, uint32_t position, std::span<uint8_t> to) {
   MOTE_RETURN_IF_ERROR(check_row(state, position, to.size()));
-  if (position >= length_ || position < states[state.id].held_from())
+  RecurrentState& vector = recurrent[state.id];
+  const KvState& rows = states[state.id];
+  const uint32_t from = vector.exists() ? length_ - (length_ != 0 ? 1 : 0) : rows.held_from();
+  if (position >= length_ || position < from)
     return Status::error(Code::wrong_state, "layer {} does not hold position {}: it keeps {} to {}",
-                         states[state.id].info().layer, position, states[state.id].held_from(), length_);
-  states[state.id].export_row(position, to.data());
+                         (vector.exists() ? vector.info() : rows.info()).layer, position, from, length_);
+  if (vector.exists())
+    std::memcpy(to.data(), vector.last(), to.size());
+  else
+    rows.export_row(position, to.data());
   return {};
 }
 
 Status CpuExecutor::import_row(State state, uint32_t position, std::span<const uint8_t> from) {
   MOTE_RETURN_IF_ERROR(check_row(state, position, from.size()));
-  states[state.id].enter(position, 1);
-  states[state.id].import_row(position, from.data());
-  states[state.id].overwrite_up_to(position + 1);
+  RecurrentState& vector = recurrent[state.id];
+  if (vector.exists()) {
+    vector.import_row(from.data());
+  } else {
+    states[state.id].enter(position, 1);
+    states[state.id].import_row(position, from.data());
+    states[state.id].overwrite_up_to(position + 1);
+  }
   if (position >= length_) length_ = position + 1;
   return {};
 }

@@ -22,6 +22,14 @@ bool supports_state(const Step& step, const Plan& plan) {
 
 bool attends(Op op) { return op == Op::attention || op == Op::attention_weights; }
 
+bool supports_recurrence(const Step& step, const Plan& plan) {
+  if (step.state.id >= plan.states.size() || !supports_matrix(step.matrix)) return false;
+  const StateInfo& state = plan.states[step.state.id];
+  const uint32_t width = step.output.columns;
+  return state.recurrent() && state.n_kv_heads == 1 && state.value_dim == width && step.matrix.rows == width &&
+         step.matrix.columns == width;
+}
+
 template <class Variants>
 auto* choose_table(const Variants& variants, IsaBits available) {
   return choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available).table;
@@ -38,6 +46,8 @@ bool supports_step(const Step& step, const Plan& plan) {
       return supports_matrix(step.matrix);
     case Op::rope:
       return step.attributes.rope.n_rotated % 2 == 0 && step.attributes.rope.n_rotated <= step.attributes.rope.head_dim;
+    case Op::rnn:
+      return supports_recurrence(step, plan);
     case Op::append:
     case Op::attention:
     case Op::attention_weights:
@@ -74,6 +84,9 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
         quantized = step.inputs[0];
         quantized_unit = prepared.linear.unit;
       }
+    } else if (step.op == Op::rnn) {
+      prepared.linear = choose_linear(step.matrix.format, available);
+      quantized = {};   // its own codes take the place of those before
     }
     if (!steps.empty()) steps[i] = prepared;
   }
@@ -102,16 +115,17 @@ Status check_shape(const PlanPart& part, const SessionShape& shape) {
 StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena) {
   uint64_t codes = 0, scales = 0, sums = 0, row = 0, records = 0, chunks = 0, lane_floats = 0;
   for (const Step& step : part.steps()) {
-    if (step.op == Op::linear) {
+    if (step.op == Op::linear || step.op == Op::rnn) {
       lane_floats = std::max(lane_floats, uint64_t{kLinearScratchBytes} / sizeof(float));
+      if (step.op == Op::rnn) row = std::max(row, uint64_t{step.output.columns});
       const uint32_t unit = format_info(step.matrix.format).block_values;
       if (unit == 1) continue;
-      const uint64_t count = uint64_t{most_rows_of(step.inputs[0], shape)} * step.matrix.columns;
-      codes = std::max(codes, count);
-      scales = std::max(scales, count / unit);
-      sums = std::max(sums, count / 16);
+      const uint64_t rows = step.op == Op::rnn ? 1 : most_rows_of(step.inputs[0], shape);
+      codes = std::max(codes, rows * step.matrix.columns);
+      scales = std::max(scales, rows * step.matrix.columns / unit);
+      sums = std::max(sums, rows * step.matrix.columns / 16);
     } else if (step.op == Op::position_embed) {
-      row = std::max(row, uint64_t{step.matrix.columns});
+      row = std::max(row, uint64_t{step.output.columns});
     } else if (attends(step.op)) {
       const StateInfo& state = part.plan->states[step.state.id];
       lane_floats = std::max(lane_floats, attention_scratch_floats(state.key_dim, state.value_dim));

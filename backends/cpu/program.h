@@ -37,10 +37,12 @@ class CpuExecutor final : public Executor {
   ValueMemory values;
   Parallel parallel;
   StepScratch scratch;
-  std::span<KvState> states;   // by State::id; those of other parts do not exist
+  std::span<KvState> states;             // by State::id; those of other parts and of the other kind do not exist
+  std::span<RecurrentState> recurrent;   // likewise
   SessionShape shape;
 
  private:
+  bool has_states() const;
   Status check_row(State state, uint32_t position, size_t bytes) const;
   uint32_t length_ = 0;   // positions that are committed
   uint32_t pending_first_ = 0, pending_rows_ = 0;

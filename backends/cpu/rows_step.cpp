@@ -34,16 +34,21 @@ Status run_embed(const PreparedStep& prepared, const RunContext& context) {
 
 Status run_position_embed(const PreparedStep& prepared, const RunContext& context) {
   const Matrix& matrix = prepared.step->matrix;
+  const uint32_t columns = prepared.step->output.columns;
+  const bool learned = matrix.rows != 0;
   const float* x = context.input(prepared, 0);
   float* y = context.output(prepared);
   for (size_t row = 0; row < context.batch.tokens.size(); ++row) {
     const uint64_t position = uint64_t{context.batch.first_position} + row;
-    if (position >= matrix.rows)
+    if (learned && position >= matrix.rows)
       return Status::error(Code::invalid_argument, "position {} is outside {} with its {} rows", position, matrix.name,
                            matrix.rows);
-    dequantize_row(matrix.format, matrix_row(matrix, position), matrix.columns, context.scratch.row.data());
-    for (size_t i = 0; i < matrix.columns; ++i)
-      y[row * matrix.columns + i] = x[row * matrix.columns + i] + context.scratch.row[i];
+    if (learned)
+      dequantize_row(matrix.format, matrix_row(matrix, position), columns, context.scratch.row.data());
+    else
+      sinusoids_row(prepared.step->attributes.position_embed, static_cast<uint32_t>(position), columns,
+                    context.scratch.row.data());
+    for (size_t i = 0; i < columns; ++i) y[row * columns + i] = x[row * columns + i] + context.scratch.row[i];
   }
   return {};
 }

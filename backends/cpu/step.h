@@ -9,6 +9,7 @@
 #include "backends/cpu/elementwise/elementwise.h"
 #include "backends/cpu/linear/linear.h"
 #include "backends/cpu/norm/norm.h"
+#include "backends/cpu/recurrent_state.h"
 #include "core/base/arena.h"
 #include "core/ops/backend.h"
 #include "core/ops/first_nan.h"
@@ -18,7 +19,7 @@ namespace mote {
 // A step with its kernels chosen: made once per model.
 struct PreparedStep {
   const Step* step = nullptr;
-  LinearChoice linear;                             // op linear
+  LinearChoice linear;                             // ops linear, rnn
   bool input_quantized = false;                    // linear: an earlier step has left the codes of this input
   const AttentionTable* attention = nullptr;       // ops attention, attention_weights
   const NormTable* norm = nullptr;                 // ops rms_norm, layer_norm
@@ -32,7 +33,7 @@ struct StepScratch {
   std::span<int16_t> codes;
   std::span<float> scales;
   std::span<int16_t> sums;
-  std::span<float> row;       // position_embed: one row of its matrix
+  std::span<float> row;       // position_embed: what it adds to one row; rnn: its product
   std::span<float> records;   // attention split over chunks: [heads, chunks, record]
   uint32_t record_chunks = 0;
   std::span<uint8_t> lanes;   // [lanes, lane_bytes], a kernel's own
@@ -48,7 +49,8 @@ struct RunContext {
   const ValueMemory& values;
   const Parallel& parallel;
   const StepScratch& scratch;
-  std::span<KvState> states;   // by State::id
+  std::span<KvState> states;             // by State::id
+  std::span<RecurrentState> recurrent;   // likewise
   KvType kv_type;
   FirstNan& first_nan;
 

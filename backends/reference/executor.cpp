@@ -43,8 +43,8 @@ Status ReferenceExecutor::take_states(Arena& arena) {
 Status ReferenceExecutor::take_scratch(Arena& arena) {
   uint32_t linear_columns = 0, context = 0;
   for (const Step& step : part_.steps()) {
-    if (step.op == Op::linear || step.op == Op::position_embed)
-      max_columns_ = std::max(max_columns_, step.matrix.columns);
+    if (step.op == Op::linear || step.op == Op::rnn) max_columns_ = std::max(max_columns_, step.matrix.columns);
+    if (step.op == Op::position_embed) max_columns_ = std::max(max_columns_, step.output.columns);
     if (step.op == Op::linear) linear_columns = std::max(linear_columns, step.matrix.columns);
     if (step.op == Op::attention || step.op == Op::attention_weights) {
       context = std::max(context, capacity_of(part_.plan->states[step.state.id], shape_));
@@ -130,7 +130,7 @@ Status ReferenceExecutor::check_row(State state, uint32_t position, size_t bytes
   if (position >= shape_.context)
     return Status::error(Code::invalid_argument, "there is no position {} in a context of {}", position,
                          shape_.context);
-  const size_t needed = state_columns(state) * (shape_.kv_type == KvType::f16 ? 2 : 4);
+  const uint64_t needed = state_row_bytes(part_.plan->states[state.id], shape_.kv_type);
   if (bytes != needed)
     return Status::error(Code::invalid_argument, "a position takes {} bytes, {} were given", needed, bytes);
   return {};
@@ -140,8 +140,9 @@ Status ReferenceExecutor::export_row(State state, uint32_t position, std::span<u
   MOTE_RETURN_IF_ERROR(check_row(state, position, to.size()));
   const size_t columns = state_columns(state);
   const float* row = state_row(state, position);
+  const KvType type = kept_type(state);
   for (size_t i = 0; i < columns; ++i) {
-    if (shape_.kv_type == KvType::f16) {
+    if (type == KvType::f16) {
       store_le(&to[i * 2], f32_to_f16(row[i]));   // exact: `append` rounded it already
     } else {
       store_le(&to[i * 4], row[i]);
@@ -154,10 +155,10 @@ Status ReferenceExecutor::import_row(State state, uint32_t position, std::span<c
   MOTE_RETURN_IF_ERROR(check_row(state, position, from.size()));
   const size_t columns = state_columns(state);
   float* row = state_row(state, position);
+  const KvType type = kept_type(state);
   for (size_t i = 0; i < columns; ++i)
     row[i] =
-        kept(shape_.kv_type == KvType::f16 ? f16_to_f32(load_le<uint16_t>(&from[i * 2])) : load_le<float>(&from[i * 4]),
-             shape_.kv_type);
+        kept(type == KvType::f16 ? f16_to_f32(load_le<uint16_t>(&from[i * 2])) : load_le<float>(&from[i * 4]), type);
   return {};
 }
 

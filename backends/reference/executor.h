@@ -61,15 +61,19 @@ class ReferenceExecutor final : public Executor {
     const StateInfo& info = part_.plan->states[state.id];
     return size_t{info.n_kv_heads} * (size_t{info.key_dim} + info.value_dim);
   }
+  // A recurrent vector is f32 whatever the session's KV type.
+  KvType kept_type(State state) const {
+    return part_.plan->states[state.id].recurrent() ? KvType::f32 : shape_.kv_type;
+  }
   float* state_row(State state, uint32_t position) const { return states_[state.id] + position * state_columns(state); }
 
   PlanPart part_;
   SessionShape shape_;
   ValueMemory values_;
   Parallel parallel_;
-  std::span<float*> states_;       // by State::id: [context, state_columns]; null: not in this part
+  std::span<float*> states_;       // by State::id: [capacity, state_columns]; null: not in this part
   std::span<double> transposed_;   // linear: [columns, kGroup]
-  std::span<float> weights_;       // [lanes, max_columns_]: a dequantised row of a matrix
+  std::span<float> weights_;       // [lanes, max_columns_]: a dequantised row of a matrix, or sines and cosines
   std::span<double> scores_;       // attention: [lanes, max_scores_]
   std::span<double> sums_;         // attention: [lanes, max_value_dim_]
   uint32_t max_columns_ = 0, max_value_dim_ = 0, max_scores_ = 0;

@@ -16,7 +16,8 @@ class ReferenceBackend final : public Backend {
   bool uses_host_values() const override { return true; }
 
   bool supports(const Step& step, const Plan&) const override {
-    const bool has_matrix = step.op == Op::embed || step.op == Op::position_embed || step.op == Op::linear;
+    const bool has_matrix =
+        step.op == Op::embed || step.op == Op::position_embed || step.op == Op::linear || step.op == Op::rnn;
     return !has_matrix || format_info(step.matrix.format).enabled;
   }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/reference/executor.h"
+#include "core/ops/rope_angles.h"
 
 namespace mote {
 namespace {
@@ -29,18 +30,23 @@ Status ReferenceExecutor::embed(const Step& step, const Batch& batch) {
   return {};
 }
 
-// y[row] = x[row] + matrix[position[row]]
+// y[row] = x[row] + matrix[position[row]], or + sines and cosines of position[row]
 Status ReferenceExecutor::position_embed(const Step& step, const Batch& batch) {
-  const size_t columns = step.matrix.columns;
+  const size_t columns = step.output.columns;
   const float* x = values_.data(step.inputs[0]);
   float* y = values_.data(step.output);
+  const bool learned = step.matrix.rows != 0;
   for (size_t row = 0; row < batch.tokens.size(); ++row) {
     const uint64_t position = uint64_t{batch.first_position} + row;
-    if (position >= step.matrix.rows)
+    if (learned && position >= step.matrix.rows)
       return Status::error(Code::context_full, "position {} is not one of the {} rows of {}", position,
                            step.matrix.rows, step.matrix.name);
-    dequantize_row(step.matrix.format, matrix_row(step.matrix, static_cast<size_t>(position)), columns,
-                   weights_.data());
+    if (learned)
+      dequantize_row(step.matrix.format, matrix_row(step.matrix, static_cast<size_t>(position)), columns,
+                     weights_.data());
+    else
+      sinusoids_row(step.attributes.position_embed, static_cast<uint32_t>(position), step.output.columns,
+                    weights_.data());
     for (size_t i = 0; i < columns; ++i)
       y[row * columns + i] = static_cast<float>(double{x[row * columns + i]} + double{weights_[i]});
   }

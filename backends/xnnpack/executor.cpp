@@ -35,8 +35,8 @@ bool xnn_supports(const Step& step, const Plan& plan) {
   if (kRunners[static_cast<uint8_t>(step.op)] == nullptr || step.phase != Phase::decode) return false;
   switch (step.op) {
     case Op::embed:
-    case Op::position_embed:
-      return supports_matrix(step.matrix) && !step.bias.exists();
+    case Op::position_embed:   // sines and cosines have no matrix
+      return step.matrix.rows != 0 && supports_matrix(step.matrix) && !step.bias.exists();
     case Op::linear:   // sums of int8 products are int32 in XNNPACK: 2^16 of at most 255 * 127 fit
       return supports_matrix(step.matrix) && (!runs_quantized(step.matrix.format) || step.matrix.columns <= 65536);
     case Op::rope:

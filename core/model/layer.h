@@ -1,5 +1,6 @@
-// One layer of a decoder while its plan is built: the usual steps with the layer's tensors by their names, so that an
-// architecture reads like its paper. "attn_q" of layer 3 is blk.3.attn_q.weight and, with a bias, blk.3.attn_q.bias.
+// One layer while a plan is built: the usual steps with the layer's tensors by their names, so that an architecture
+// reads like its paper. "attn_q" of layer 3 is blk.3.attn_q.weight and, with a bias, blk.3.attn_q.bias; of the stack
+// "enc." it is enc.blk.3.attn_q.weight.
 #pragma once
 #include "core/model/weights.h"
 
@@ -13,7 +14,8 @@ struct Qkv {
 
 class Layer {
  public:
-  Layer(PlanBuilder& b, Weights& w, const Config& c, uint32_t index) : b_(b), w_(w), c_(c), index_(index) {
+  Layer(PlanBuilder& b, Weights& w, const Config& c, uint32_t index, std::string_view stack = {})
+      : b_(b), w_(w), c_(c), index_(index), stack_(stack) {
     b.enter_layer(index);
   }
 
@@ -42,6 +44,7 @@ class Layer {
   Weights& w_;
   const Config& c_;
   uint32_t index_;
+  std::string_view stack_;   // "enc.", "dec." or nothing
 };
 
 // The layer of the result: output.weight, or the embedding where the file has none (tied). [n_vocab, d_model]

@@ -145,6 +145,12 @@ Vector Weights::optional_layer_vector(uint32_t layer, std::string_view name, uin
   return has(full) ? vector(full, count) : Vector{};
 }
 
+const double* Weights::sinusoids(uint32_t columns) {
+  const std::span<double> frequency = arena_.take<double>(columns / 2);
+  for (size_t i = 0; i < frequency.size(); ++i) frequency[i] = pow_f64(10000, -2.0 * static_cast<double>(i) / columns);
+  return frequency.data();
+}
+
 RopeSettings Weights::rope(const RopeConfig& config, RopePairing pairing, std::string_view factors_name) {
   const uint32_t count = config.n_rotated / 2;
   const std::span<double> frequency = arena_.take<double>(count);

@@ -34,6 +34,9 @@ class Weights {
   Vector layer_vector(uint32_t layer, std::string_view name, uint32_t count);
   Vector optional_layer_vector(uint32_t layer, std::string_view name, uint32_t count);
 
+  // Frequencies of sinusoidal positions for rows of `columns` values: 10000^(-2i / columns), in radians per position.
+  const double* sinusoids(uint32_t columns);
+
   // Rotary settings of the model: frequencies from base, scaling and, where there is one, the factor tensor
   // `factors_name` ("rope_freqs.weight").
   RopeSettings rope(const RopeConfig& config, RopePairing pairing, std::string_view factors_name);

@@ -45,6 +45,13 @@ inline uint32_t capacity_of(const StateInfo& state, const SessionShape& shape) {
   return state.phase == Phase::encode ? shape.max_batch : shape.context;
 }
 
+// Bytes of one position of a state as it is exported: keys and values in the session's KV type, a recurrent vector in
+// f32, so that it is whole whatever they are.
+inline uint64_t state_row_bytes(const StateInfo& state, KvType type) {
+  const uint64_t values = uint64_t{state.n_kv_heads} * (uint64_t{state.key_dim} + state.value_dim);
+  return values * (type == KvType::f16 && !state.recurrent() ? 2 : 4);
+}
+
 // The rows of one run. Positions are consecutive: row r stands at first_position + r.
 struct Batch {
   std::span<const int32_t> tokens;   // [rows], each below n_vocab (checked by the session)
@@ -128,9 +135,9 @@ class Program {
 class Executor {
  public:
   // Runs the steps of the batch's phase. The states it owns take the batch's rows at its positions. Values made by
-  // other parts are there already. Cancelled, or failed: the caller will `discard`. A NaN that `append` was given
-  // fails the run at its end (first_nan.h). A part has steps of both phases only where a state is used in both; it is
-  // not asked to run a phase that it has no steps of.
+  // other parts are there already. Cancelled, or failed: the caller will `discard`. A NaN that `append` was given or
+  // `rnn` came to fails the run at its end (first_nan.h). A part has steps of both phases only where a state is used in
+  // both; it is not asked to run a phase that it has no steps of.
   virtual Status run(const Batch& batch, CancelFlag cancel) = 0;
 
   // Around a batch of the phase `decode`: after a `begin` that succeeded either `commit`, or `discard`, which brings
@@ -142,15 +149,15 @@ class Executor {
   virtual void commit() = 0;
   virtual void discard() = 0;
 
-  // Forgets all positions from `positions` on. wrong_state when a ring no longer holds the window before it; 0 always
-  // succeeds.
+  // Forgets all positions from `positions` on. wrong_state when a ring no longer holds the window before it, or the
+  // vector of a recurrent state has gone on; 0 always succeeds.
   virtual Status truncate(uint32_t positions) = 0;
 
   // One position of one state of the phase `decode` in the form every backend shares: keys [n_kv_heads, key_dim], then
-  // values [n_kv_heads, value_dim], in the session's KV type. `state` is one that the part owns. Rows are imported
-  // after `truncate(0)`, rising and without gaps, from the first one that a later query sees: of what lies before it
-  // nothing is asked until the next `truncate(0)`. They may come from a file: what is not finite becomes what `append`
-  // makes of it.
+  // values [n_kv_heads, value_dim], in the session's KV type; of a recurrent vector the last position alone, in f32.
+  // `state` is one that the part owns. Rows are imported after `truncate(0)`, rising and without gaps, from the first
+  // one that a later query sees: of what lies before it nothing is asked until the next `truncate(0)`. They may come
+  // from a file: what is not finite becomes what `append` makes of it.
   virtual Status export_row(State state, uint32_t position, std::span<uint8_t> to) = 0;
   virtual Status import_row(State state, uint32_t position, std::span<const uint8_t> from) = 0;
 

@@ -1,6 +1,7 @@
-// The first NaN that the `append` steps of a run were given. A cache holds finite numbers only: what a query does not
-// see must be an exact no-op, and 0 * NaN is none. So a NaN cannot stay in it, and it must not get lost either, or
-// broken weights would give text that looks right. `append` stores 0, notes the position here, and the run fails.
+// The first NaN that the `append` steps of a run were given, or that an `rnn` came to. A cache holds finite numbers
+// only: what a query does not see must be an exact no-op, and 0 * NaN is none. So a NaN cannot stay in it, and it must
+// not get lost either, or broken weights would give text that looks right. `append` stores 0, notes the position here,
+// and the run fails.
 //
 // The lowest position counts, and at that the earliest step. A later position changes nothing at an earlier one, so
 // this is what a run of one row at a time would have met: the same sentence for any cut into batches and any lanes.
@@ -14,21 +15,25 @@ namespace mote {
 class FirstNan {
  public:
   // In the order of the steps. `layer` is that of the step.
-  void note(uint32_t position, uint32_t layer) {
+  void note(uint32_t position, uint32_t layer, bool recurrent = false) {
     if (found_ && position >= position_) return;
     found_ = true;
     position_ = position;
     layer_ = layer;
+    recurrent_ = recurrent;
   }
   // After the last step: ok, or not_finite with the layer and the position.
   Status status() const {
     if (!found_) return {};
+    if (recurrent_)
+      return Status::error(Code::not_finite, "the recurrent vector of layer {} at position {} holds a NaN", layer_,
+                           position_);
     return Status::error(Code::not_finite, "the keys or values of layer {} at position {} hold a NaN", layer_,
                          position_);
   }
 
  private:
-  bool found_ = false;
+  bool found_ = false, recurrent_ = false;
   uint32_t position_ = 0, layer_ = 0;
 };
 

@@ -15,7 +15,8 @@ struct ValueInfo {
   uint32_t first_step, last_step;   // made by, last read by (UINT32_MAX: kept to the end, a result or a tap)
 };
 
-// Keys and values of one layer: position p holds keys [n_kv_heads, key_dim] and values [n_kv_heads, value_dim].
+// Keys and values of one layer: position p holds keys [n_kv_heads, key_dim] and values [n_kv_heads, value_dim]. Or the
+// vector of a recurrent one: one head of value_dim values without keys, of which only the last position's counts.
 struct StateInfo {
   uint32_t layer;
   uint32_t n_kv_heads, key_dim, value_dim;
@@ -25,6 +26,8 @@ struct StateInfo {
   Phase phase = Phase::decode;
   // The steps that use it lie in [first_step, last_step]; PlanBuilder narrows this to the first and the last of them.
   uint32_t first_step = 0, last_step = UINT32_MAX;
+
+  bool recurrent() const { return key_dim == 0; }
 };
 
 struct Plan {

@@ -98,6 +98,14 @@ Value PlanBuilder::position_embed(Value x, const Matrix& table) {
   return finish_step(step, x.rows, x.columns);
 }
 
+Value PlanBuilder::sinusoidal_positions(Value x, const double* frequency) {
+  rows_of_batch(Op::position_embed, x);
+  expect(x.columns % 2 == 0, "sines and cosines come in pairs, the hidden state has {} values", x.columns, 0, 0);
+  Step step = start(Op::position_embed, x);
+  step.attributes.position_embed = {frequency};
+  return finish_step(step, x.rows, x.columns);
+}
+
 Value PlanBuilder::rms_norm(Value x, const Vector& weight, float epsilon) {
   expect(weight.exists() && x.columns % weight.count == 0, "rms_norm has {} weights for rows of {} values",
          weight.count, x.columns, 0);
@@ -149,7 +157,7 @@ Value PlanBuilder::rope(Value x, uint32_t head_dim, const RopeSettings& rope) {
   return finish_step(step, x.rows, x.columns);
 }
 
-State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window) {
+State PlanBuilder::add_state(const StateInfo& info) {
   if (!expect(counts_.states < State::kNone, "the plan has more than {} states", State::kNone, 0, 0)) return {};
   if (storing_) {
     if (counts_.states >= states_.size()) {
@@ -157,10 +165,16 @@ State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t valu
           Status::error(Code::out_of_memory, "the plan has more than the {} states it was sized for", states_.size());
       return {};
     }
-    states_[counts_.states] = {layer_, n_kv_heads, key_dim, value_dim, window, phase_};
+    states_[counts_.states] = info;
   }
-  return {static_cast<uint16_t>(counts_.states++), phase_, n_kv_heads, key_dim, value_dim, window};
+  return {static_cast<uint16_t>(counts_.states++), phase_, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
 }
+
+State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window) {
+  return add_state({layer_, n_kv_heads, key_dim, value_dim, window, phase_});
+}
+
+State PlanBuilder::recurrent_state(uint32_t width) { return add_state({layer_, 1, 0, width, 0, phase_}); }
 
 State PlanBuilder::append(State state, Value keys, Value values) {
   rows_of_batch(Op::append, keys);
@@ -222,6 +236,19 @@ Value PlanBuilder::full_attention(Value q, State all, const AttentionAttributes&
   AttentionAttributes full = attributes;
   full.sees = Sees::all;
   return attention(q, all, full, bias);
+}
+
+Value PlanBuilder::rnn(Value x, State state, const Matrix& recurrence) {
+  rows_of_batch(Op::rnn, x);
+  expect(state.exists() && state.phase == phase_ && state.key_dim == 0 && state.value_dim == x.columns,
+         "rnn is given rows of {} values and another state than a vector of as many", x.columns, 0, 0);
+  expect(recurrence.rows == x.columns && recurrence.columns == x.columns,
+         "tensor {} is [{}, {}], a recurrence turns vectors into as long ones, those of its input", recurrence.name,
+         recurrence.columns, recurrence.rows);
+  Step step = start(Op::rnn, x);
+  step.state = state;
+  step.matrix = recurrence;
+  return finish_step(step, x.rows, x.columns);
 }
 
 Value PlanBuilder::activate(Value x, Activation function) {

@@ -59,6 +59,7 @@ class PlanBuilder {
 
   Value embed(const Matrix& table, const Vector& bias = {});   // [tokens, table.columns]
   Value position_embed(Value x, const Matrix& table);
+  Value sinusoidal_positions(Value x, const double* frequency);   // [columns of x / 2]
   Value rms_norm(Value x, const Vector& weight, float epsilon);   // of each group of weight.count values
   Value layer_norm(Value x, const Vector& weight, const Vector& bias, float epsilon);
   Value linear(Value x, const Matrix& weight, const Vector& bias = {});   // [rows of x, weight.rows]
@@ -69,6 +70,8 @@ class PlanBuilder {
   Value causal_attention(Value q, State past, const AttentionAttributes& attributes, const Vector& bias = {});
   // Sees all of an encoder's input: within the encoder, and across from the decoder.
   Value full_attention(Value q, State all, const AttentionAttributes& attributes, const Vector& bias = {});
+  State recurrent_state(uint32_t width);
+  Value rnn(Value x, State state, const Matrix& recurrence);
   Value activate(Value x, Activation function);
   Value gate(Value gate, Value up, Activation function);
   Value add(Value a, Value b);
@@ -76,7 +79,7 @@ class PlanBuilder {
   Value softcap(Value x, float cap);
   Value take_wanted_rows(Value x);        // [outputs, columns of x]
   Value pool(Value x, Pooling pooling);   // [1, columns of x]
-  // Name the plan's results: [outputs, n_vocab]; [tokens, d_model] and, where it `exists`, [1, d_model] of an encoder.
+  // Name the plan's results: [outputs, n_vocab]; [tokens, d_model] and, where it `exists`, one row of an encoder.
   Status logits(Value logits);
   Status encoded(Value hidden, Value pooled = {});
 
@@ -87,6 +90,7 @@ class PlanBuilder {
 
  private:
   Step start(Op op, Value x) const;
+  State add_state(const StateInfo& info);
   Value attention(Value q, State state, const AttentionAttributes& attributes, const Vector& bias);
   void keep(Value result);
   void weights_of(const Step& attention);

@@ -19,7 +19,7 @@ inline constexpr uint32_t kOpCount = 0
     ;
 #undef MOTE_OP
 
-enum class StateUse : uint8_t { none, writes, reads };
+enum class StateUse : uint8_t { none, writes, reads, updates };
 struct OpInfo {
   std::string_view name;
   uint8_t n_inputs;
@@ -57,7 +57,8 @@ struct Value {
   bool exists() const { return id != kNone; }
 };
 
-// What a sequence carries from batch to batch, for example keys and values of a layer. A handle, as a Value is.
+// What a sequence carries from batch to batch: keys and values of a layer, or the vector of a recurrent one. A handle,
+// as a Value is; the fields are those of StateInfo.
 struct State {
   static constexpr uint16_t kNone = 0xffff;
   uint16_t id = kNone;   // index into Plan::states
@@ -143,6 +144,18 @@ struct AttentionAttributes {
   uint32_t max_distance = 0;
 };
 
+// rnn: input x [tokens, columns]; the state is a recurrent vector h [columns]. Row by row h = tanh(x[row] + matrix h)
+// and y[row] = h; matrix [columns, columns]. Before position 0 h is 0, so it is before each input of the phase
+// `encode`. An Elman network is this behind a `linear`. A NaN in h fails the run, as one given to `append` does.
+//                                                                       https://doi.org/10.1207/s15516709cog1402_1
+
+// position_embed: y[row] = x[row] + row `position[row]` of matrix [n_positions, d_model]; without a matrix, with sines
+// and cosines in its place: y[row, 2i] = x[row, 2i] + sin(position * frequency[i]), y[row, 2i + 1] = ... + cos(...),
+// each rounded to f32 once before it is added (core/ops/rope_angles.h).      https://arxiv.org/abs/1706.03762
+struct PositionEmbedAttributes {
+  const double* frequency;   // [columns / 2], radians per position; null with a matrix, and while only a quote is made
+};
+
 // pool: input x [tokens, columns], the rows of a whole encoder input; y [1, columns] = their mean, the first, the last.
 enum class Pooling : uint8_t { none, mean, cls, last };   // in the order of GGUF; no step has `none`
 struct PoolAttributes {
@@ -161,7 +174,6 @@ struct ScaleAttributes {
 
 // The other ops:
 // embed           y[row] = row `token[row]` of matrix [n_vocab, d_model], + bias; bias optional, [d_model]
-// position_embed  y[row] = x[row] + row `position[row]` of matrix [n_positions, d_model]
 // linear          y = x matrix^T + bias; matrix [out, in], x [rows, in], y [rows, out]; bias optional, [out]
 // add             y = x0 + x1, same shape
 // take_rows       y [outputs, columns] = the rows of x [tokens, columns] whose outputs are wanted
@@ -180,6 +192,7 @@ struct Step {
   Vector bias;
   union Attributes {
     NormAttributes norm;
+    PositionEmbedAttributes position_embed;
     RopeAnglesAttributes rope_angles;
     RopeAttributes rope;
     AttentionAttributes attention;

@@ -6,7 +6,7 @@ namespace {
 // Learned positions end where their matrix does.
 Status check_positions(const Plan& plan, const SessionShape& shape) {
   for (const Step& step : plan.steps) {
-    if (step.op != Op::position_embed) continue;
+    if (step.op != Op::position_embed || step.matrix.rows == 0) continue;   // sines and cosines do not end
     const bool encodes = step.phase == Phase::encode;
     const uint32_t positions = encodes ? shape.max_batch : shape.context;
     if (positions > step.matrix.rows)
@@ -127,8 +127,9 @@ void Sequence::forget_states() {
   has_logits_ = false;
 }
 
-// Forgets what was run from position `n_run` on. The planned states of this build are position-addressed, so a shorter
-// length is all they need; one that cannot go back says so and is emptied, and the history is run again from its start.
+// Forgets what was run from position `n_run` on. States that are addressed by position
+// need a shorter length alone; one that cannot go back (a ring, a recurrent vector) says so and is emptied, and the
+// history is run again from its start.
 void Sequence::truncate_to(uint32_t n_run) {
   if (n_run < no_return_below_ || !execution_.truncate(n_run)) return forget_states();
   n_run_ = n_run;
@@ -379,7 +380,7 @@ Result<Sequence::Attention> Sequence::attention(Attending attending, uint32_t la
 
 std::span<const float> Sequence::pooled() const {
   if (!is_encoded_ || !plan_->pooled.exists()) return {};
-  return {execution_.values().data(plan_->pooled), d_hidden()};
+  return {execution_.values().data(plan_->pooled), plan_->pooled.columns};
 }
 
 }   // namespace mote

@@ -61,7 +61,7 @@ class Sequence {
 
   // [n_vocab] after the last token run, or empty.
   std::span<const float> logits() const;
-  // [tokens, d_model] and [d_model] of the input, or empty.
+  // [tokens, d_model] of the input and what it was pooled to, or empty.
   std::span<const float> hidden() const;
   std::span<const float> pooled() const;
   uint32_t d_hidden() const { return plan_->hidden.columns; }

@@ -17,10 +17,6 @@ void write_state(const StateInfo& state, uint8_t* to) {
   std::memcpy(to, fields, sizeof fields);
 }
 
-uint64_t row_bytes(const StateInfo& state, KvType type) {
-  return uint64_t{state.n_kv_heads} * (uint64_t{state.key_dim} + state.value_dim) * (type == KvType::f16 ? 2 : 4);
-}
-
 const char* kv_name(uint32_t type) {
   if (type == static_cast<uint32_t>(KvType::f16)) return "f16";
   return type == static_cast<uint32_t>(KvType::f32) ? "f32" : "of an unknown type";
@@ -98,7 +94,7 @@ uint64_t Sequence::bytes_of(const SequenceHeader& header) const {
                    (uint64_t{header.n_input} + header.n_history) * sizeof(int32_t) +
                    (header.has_logits != 0 ? uint64_t{n_vocab()} * sizeof(float) : 0);
   for (const StateInfo& state : plan_->states)
-    bytes += (header.n_run - first_kept_row(state, header.n_run)) * row_bytes(state, options_.shape.kv_type);
+    bytes += (header.n_run - first_kept_row(state, header.n_run)) * state_row_bytes(state, options_.shape.kv_type);
   return bytes;
 }
 
@@ -123,7 +119,7 @@ template <class Byte, class Visit>
 Result<Byte*> Sequence::visit_rows(uint32_t n_run, Byte* at, Visit visit) const {
   for (uint16_t id = 0; id < plan_->states.size(); ++id) {
     const StateInfo& info = plan_->states[id];
-    const auto bytes = static_cast<size_t>(row_bytes(info, options_.shape.kv_type));
+    const auto bytes = static_cast<size_t>(state_row_bytes(info, options_.shape.kv_type));
     State state;
     state.id = id;
     size_t part = 0;

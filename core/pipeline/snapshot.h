@@ -5,8 +5,8 @@
 //   n_input x 4                           tokens of the encoder's input, which is encoded again
 //   n_history x 4                         tokens
 //   for each state: rows x row_bytes      its positions in canonical row form (core/ops/backend.h), rising: all up to
-//                                         n_run, with a window those that the next query sees; of one that holds an
-//                                         encoder's input none
+//                                         n_run, with a window those that the next query sees; of a recurrent vector
+//                                         the last; of one that holds an encoder's input none
 //   n_vocab x 4, when there are logits    f32, of the last token
 //
 // Whatever changes here, in the header before it (core/api_snapshot.cpp) or in the row form raises the layout version.
@@ -43,6 +43,7 @@ struct SequenceHeader {
 // Positions of a state that a sequence of n_run positions has in a snapshot: [first, n_run).
 inline uint32_t first_kept_row(const StateInfo& state, uint32_t n_run) {
   if (state.phase == Phase::encode) return n_run;
+  if (state.recurrent()) return n_run == 0 ? 0 : n_run - 1;
   return state.window == 0 || n_run < state.window ? 0 : n_run + 1 - state.window;
 }
 

@@ -3,7 +3,7 @@ import json
 import os
 import struct
 
-from program import BERT, T5, Case, mote, read_npy, strict_json
+from program import BERT, T5, Case, lab, mote, read_npy, strict_json
 
 
 def golden(model):
@@ -76,3 +76,15 @@ class Embed(Case):
             notes = mote("run", "-m", T5, *arguments, expect=2)[1]
             self.assertIn(b"chat", notes)
         self.assertIn(b"mote_encode", mote("run", "-m", BERT, "--raw", "-p", "x", expect=3)[1])
+
+    def test_a_review_and_a_date_as_texts(self):
+        """The models of examples/seed_lab: a classifier's scores, and a text that is read and answered."""
+        out, _ = mote("embed", "-m", lab("reviews-mean"), "--raw", "the acting was never dull", "the plot was stale")
+        (bad, good), (worse, better) = map(strict_json, out.splitlines())
+        self.assertGreater(good, bad)
+        self.assertGreater(worse, better)
+        words = ("--temp", "0", "-p", "the third of march nineteen ninety nine")
+        self.assertEqual(mote("run", "-m", lab("dates"), *words)[0].strip(), b"1999-03-03")
+        found = strict_json(mote("run", "-m", lab("dates"), *words, "--json")[0])
+        self.assertEqual((found["text"].strip(), found["finish_reason"], len(found["prompt_ids"])),
+                         ("1999-03-03", "end_token", 9))

@@ -25,6 +25,10 @@ def find_model(name):
     return None
 
 
+def lab(name):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "seed_lab", "models", name + ".gguf")
+
+
 MODEL = find_model("tiny-llama-rope3-f32.gguf")
 BERT, T5 = find_model("tiny-bert-mean-f32.gguf"), find_model("tiny-t5-gated-f32.gguf")
 SHORT = ("--raw", "-p", "The river", "--temp", "0", "-n", "8")

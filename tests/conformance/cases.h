@@ -37,5 +37,7 @@ struct AttentionShape {
 Case attention_case(const AttentionShape& shape, uint64_t seed);
 // The same with `attention_weights` in its place.
 Case weights_case(const AttentionShape& shape, uint64_t seed);
+// Likewise of rnn, from position 0 on.
+Case rnn_case(Format format, uint32_t width, uint32_t positions, Phase phase, uint64_t seed);
 
 }   // namespace mote::test

@@ -1,6 +1,7 @@
 // embed, position_embed, take_rows, pool: dequantised rows are exact in every backend, so the bits are equal. So are
 // those of one f32 addition: a double sum of two f32 numbers rounded to f32 is the f32 sum.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "tests/conformance/cases.h"
@@ -77,6 +78,22 @@ std::vector<Case> position_embed_cases() {
       made.compared = made.plan.value(columns);
       made.plan.step(Op::position_embed, {x}, made.compared);
       made.plan.matrix(format, n_positions, columns, random_matrix(format, n_positions, columns, random));
+    }
+  }
+  // Sines and cosines in place of a matrix, rounded to f32 before they are added: equal bits too.
+  for (const uint32_t columns : {2U, 34U, 128U}) {
+    for (const uint32_t first : {0U, 7U, 100000U}) {
+      Case& made = cases.emplace_back();
+      made.first_position = first;
+      made.tokens = random_tokens(5, 10, random);
+      made.name = "sinusoidal positions of " + std::to_string(columns) + " from position " + std::to_string(first);
+      const Value x = made.plan.input(columns, random.normals(size_t{made.positions()} * columns));
+      made.compared = made.plan.value(columns);
+      made.plan.step(Op::position_embed, {x}, made.compared);
+      std::vector<double> frequency(columns / 2);
+      for (size_t i = 0; i < frequency.size(); ++i)
+        frequency[i] = std::pow(10000.0, -2.0 * static_cast<double>(i) / columns);
+      made.plan.frequency(std::move(frequency));
     }
   }
   return cases;

@@ -219,9 +219,13 @@ void Rig::wire_plan() {
     steps_[step].vector.data = static_cast<const float*>(keep(data.data(), data.size() * 4, alignof(float)));
   for (const auto& [step, data] : plan.biases)
     steps_[step].bias.data = static_cast<const float*>(keep(data.data(), data.size() * 4, alignof(float)));
-  for (const auto& [step, data] : plan.frequencies)
-    steps_[step].attributes.rope_angles.frequency =
-        static_cast<const double*>(keep(data.data(), data.size() * 8, alignof(double)));
+  for (const auto& [step, data] : plan.frequencies) {
+    const auto* at = static_cast<const double*>(keep(data.data(), data.size() * 8, alignof(double)));
+    if (steps_[step].op == Op::position_embed)
+      steps_[step].attributes.position_embed.frequency = at;
+    else
+      steps_[step].attributes.rope_angles.frequency = at;
+  }
   plan_.steps = steps_;
   plan_.values = plan.values;
   plan_.states = plan.states;
@@ -375,8 +379,7 @@ void Rig::run_all() {
 }
 
 uint64_t Rig::state_row_bytes(uint16_t state) const {
-  const StateInfo& info = plan_.states[state];
-  return uint64_t{info.n_kv_heads} * (info.key_dim + info.value_dim) * (case_.kv_type == KvType::f16 ? 2 : 4);
+  return mote::state_row_bytes(plan_.states[state], case_.kv_type);
 }
 
 std::vector<std::vector<uint8_t>> Rig::export_state(uint16_t state, uint32_t positions) {

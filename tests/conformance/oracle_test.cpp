@@ -249,6 +249,46 @@ TEST_CASE("the oracle's pool and biased embed by hand", "[conformance][oracle]")
   CHECK(wrong == "");
 }
 
+TEST_CASE("the oracle's rnn is Elman's network, worked row by row, and begins at nothing", "[conformance][oracle]") {
+  std::string wrong;
+  for (const Case& made : conformance_cases(Op::rnn)) {
+    const Matrix& matrix = made.plan.steps[0].matrix;
+    const size_t width = matrix.rows;
+    const std::vector<float> w = dequantized(matrix.format, matrix.rows, matrix.columns, made.plan.matrices.at(0));
+    const std::vector<float> found = oracle(made);
+    std::vector<Real> expected;
+    for (size_t at = 0; at < found.size(); ++at) {   // from what the oracle had before, so that errors do not add up
+      Real a = made.input(0)[at];
+      for (size_t k = 0; k < width && at >= width; ++k)
+        a += Real{w[at % width * width + k]} * found[at / width * width - width + k];
+      expected.push_back(std::tanh(a));
+    }
+    Real worst = 0;
+    for (size_t i = 0; i < found.size(); ++i) worst = std::max(worst, std::abs(expected[i] - found[i]));
+    if (!(worst <= 0x1.01p-24L)) wrong += "\n" + made.name + ": off by " + std::to_string(worst);
+  }
+  CHECK(wrong == "");
+}
+
+TEST_CASE("the oracle's sinusoidal positions are sines and cosines in turn", "[conformance][oracle]") {
+  std::string wrong;
+  size_t compared = 0;
+  for (const Case& made : conformance_cases(Op::position_embed)) {
+    if (made.plan.frequencies.empty()) continue;
+    const std::vector<float> found = oracle(made);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const size_t column = i % made.compared.columns, position = made.first_position + i / made.compared.columns;
+      const auto angle = static_cast<Real>(static_cast<double>(position) * made.plan.frequencies.at(0)[column / 2]);
+      const Real added = column % 2 == 0 ? std::sin(angle) : std::cos(angle), sum = made.input(0)[i] + added;
+      if (!(std::abs(found[i] - sum) <= (1 + std::abs(sum)) * 0x1.01p-24L))
+        wrong += "\n" + made.name + ": element " + std::to_string(i) + " is " + std::to_string(found[i]);
+      ++compared;
+    }
+  }
+  CHECK(wrong == "");
+  CHECK(compared > 1000);
+}
+
 TEST_CASE("the oracle's rope turns a quarter by hand, in both pairings", "[conformance][oracle]") {
   // x = 1 2 3 4 5 6, two pairs turned by 90 degrees: (a, b) -> (-b, a); 5 and 6 stay.
   std::string wrong;

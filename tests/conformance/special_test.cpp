@@ -10,6 +10,7 @@
 #include "core/ops/step.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/harness.h"
+#include "tests/conformance/weights.h"
 
 namespace mote::test {
 namespace {
@@ -54,10 +55,12 @@ std::vector<Case> some_cases(Op op, size_t* turn) {
   return kept;
 }
 
-// A NaN there fails the run, which has a test of its own.
-bool is_appended(const TestPlan& plan, uint16_t value) {
+// A NaN there fails the run, which has tests of its own.
+bool is_kept(const TestPlan& plan, uint16_t value) {
   return std::ranges::any_of(plan.steps, [&](const Step& step) {
-    return step.op == Op::append && (step.inputs[0].id == value || step.inputs[1].id == value);
+    const StateUse use = op_info(step.op).state;
+    return (use == StateUse::writes || use == StateUse::updates) &&
+           (step.inputs[0].id == value || step.inputs[1].id == value);
   });
 }
 
@@ -132,6 +135,77 @@ TEST_CASE("a NaN among keys or values fails the run with its layer and position,
   CHECK(ran == std::size(ways) * 3 * 2 * backends_under_test().size());
 }
 
+TEST_CASE("a NaN that a recurrent layer comes to fails the run with its layer and position, however it is cut",
+          "[conformance][special]") {
+  std::string wrong;
+  size_t ran = 0;
+  for (const uint32_t batch : {1U, 4U, 11U}) {
+    const Case clean = rnn_case(Format::f32, 33, 11, Phase::decode, 806);
+    Case made = rnn_case(Format::f32, 33, 11, Phase::decode, 806);
+    made.plan.inputs.begin()->second[7 * 33 + 32] = NAN;
+    for (const BackendEntry& entry : backends_under_test()) {
+      const RunOptions options{3, false, Guard::bands, false, {}, batch};
+      Rig rig(entry, made, options), unspoilt(entry, clean, options);
+      if (!rig.supported()) continue;
+      ++ran;
+      const std::string what = std::string("\n") + entry.name + ", batches of " + std::to_string(batch) + ": ";
+      uint32_t first = 0;
+      for (; first + batch <= 7; first += batch) rig.run_batch(first, batch);
+      if (!rig.executor().begin(first, std::min(batch, 11 - first)).ok()) wrong += what + "begin failed";
+      const Status status = rig.run_only(first, std::min(batch, 11 - first));
+      if (status.code() != Code::not_finite ||
+          status.message() != "the recurrent vector of layer 0 at position 7 holds a NaN")
+        wrong += what + std::string(status.message());
+      rig.executor().discard();
+      if (first != 7) rig.run_batch(first, 7 - first);   // what lies before it is as if it had never been
+      unspoilt.run_batch(0, std::min(batch, 7U));
+      for (uint32_t at = std::min(batch, 7U); at < 7; at += batch) unspoilt.run_batch(at, std::min(batch, 7 - at));
+      const std::string sentence = compare_bits(unspoilt.output(), rig.output());
+      if (!sentence.empty()) wrong += what + "after a discard " + sentence;
+    }
+  }
+  CHECK(wrong == "");
+  CHECK(ran >= 3);
+}
+
+TEST_CASE("a recurrent layer between two linear ones that read the same input changes neither",
+          "[conformance][special]") {
+  std::string wrong;
+  for (const Format format : enabled_formats()) {
+    const uint32_t width = std::max(32U, format_info(format).block_values);
+    CaseRandom random(807);
+    const std::vector<uint8_t> bytes = random_matrix(format, width, width, random, 2.0 / width);
+    const std::vector<float> input = random.normals(size_t{5} * width);
+    const auto two_of = [&](bool recurrent) {
+      Case made;
+      made.name = std::string(format_info(format).name) + (recurrent ? " around an rnn" : "");
+      made.tokens = {1, 2, 3, 4, 5};
+      const Value x = made.plan.input(width, input), a = made.plan.value(width);
+      made.plan.step(Op::linear, {x}, a);
+      made.plan.matrix(format, width, width, bytes);
+      if (recurrent) {
+        const Value h = made.plan.value(width);
+        made.plan.step(Op::rnn, {a}, h).state = made.plan.state({0, 1, 0, width, 0});
+        made.plan.matrix(format, width, width, bytes);
+      }
+      made.compared = made.plan.value(width);
+      made.plan.step(Op::linear, {x}, made.compared);
+      made.plan.matrix(format, width, width, bytes);
+      return made;
+    };
+    const Case plain = two_of(false), around = two_of(true);
+    for (const BackendEntry& entry : backends_under_test()) {
+      Rig rig(entry, around, {});
+      if (!rig.supported()) continue;
+      Rig alone(entry, plain, {});
+      alone.run_all(), rig.run_all();
+      const std::string sentence = compare_bits(alone.output(), rig.output());
+      if (!sentence.empty()) wrong += std::string("\n") + entry.name + ", " + around.name + ": " + sentence;
+    }
+  }
+  CHECK(wrong == "");
+}
+
 TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it", "[conformance][special]") {
   size_t compared = 0, turn = 0;
   std::vector<Case> cases;
@@ -141,9 +215,8 @@ TEST_CASE("a NaN or an infinity among the inputs harms only what depends on it",
       for (Case& made : some_cases(op, &turn)) {
         if (made.plan.inputs.empty()) continue;
         for (auto& [id, data] : made.plan.inputs)
-          // What is appended takes no NaN, and of an infinity the largest number, whose products overflow in f32 alone.
-          if (!data.empty() && !is_appended(made.plan, id))
-            data[random.below(static_cast<uint32_t>(data.size()))] = odd;
+          // What is kept takes no NaN, and of an infinity the largest number, whose products overflow in f32 alone.
+          if (!data.empty() && !is_kept(made.plan, id)) data[random.below(static_cast<uint32_t>(data.size()))] = odd;
         made.name += std::isnan(odd) ? ", a NaN in each input" : ", an infinity in each input";
         made.deviation = made.deviation_of_xnnpack = nullptr;
         cases.push_back(std::move(made));
@@ -162,6 +235,7 @@ TEST_CASE("a block of weights with all bits set harms only what depends on it", 
   CaseRandom random(802);
   for (const Op op : {Op::embed, Op::position_embed, Op::linear}) {
     for (Case& made : conformance_cases(op)) {
+      if (made.plan.matrices.empty()) continue;   // sinusoidal positions
       const FormatInfo& format = format_info(made.plan.steps[0].matrix.format);
       std::vector<uint8_t>& bytes = made.plan.matrices.begin()->second;
       const size_t block = random.below(static_cast<uint32_t>(bytes.size() / format.block_bytes));

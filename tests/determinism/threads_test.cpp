@@ -27,7 +27,7 @@ std::vector<float> whole_run(mote_model* model, uint64_t seed) {
 TEST_CASE("Two sessions that step at once give the bits of each alone", "[determinism][threads]") {
   const char* backend = GENERATE(from_range(host_backends()));
   const Engine engine(with_cpu(backend).c_str(), 3);
-  const Model model(engine, GENERATE(as<ToyModel>{}, toy_llama, toy_t5, toy_bert)(kWideToy));
+  const Model model(engine, GENERATE(from_range(kAllToys))(kWideToy));
   const std::vector<float> alone[2] = {whole_run(model, 1), whole_run(model, 2)};
   std::vector<float> together[2][4];
   std::thread threads[2];
@@ -112,7 +112,7 @@ void on_threads(void* user, uint32_t lanes, void (*task)(void* context, uint32_t
 
 TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[determinism][threads]") {
   const char* backend = GENERATE(from_range(host_backends()));
-  const GgufBuilder file = GENERATE(as<ToyModel>{}, toy_llama, toy_t5, toy_bert)(kWideToy);
+  const GgufBuilder file = GENERATE(from_range(kAllToys))(kWideToy);
   std::vector<float> own;
   {
     const Engine engine(with_cpu(backend).c_str(), 1);

@@ -30,7 +30,9 @@ std::span<const GgufBuilder> bases() {
     yarn.pre = "qwen2";
     std::vector<GgufBuilder> models;
     for (const ToyOptions& options : {plain, tied, pieces, yarn}) models.push_back(test::toy_llama(options));
-    for (const test::ToyModel toy : {test::toy_bert, test::toy_t5}) models.push_back(toy(plain));
+    for (const test::ToyModel toy :
+         {test::toy_bert, test::toy_t5, test::toy_rnn, test::toy_classifier, test::toy_transducer})
+      models.push_back(toy(plain));
     return models;
   }();
   return all;
@@ -39,6 +41,11 @@ std::span<const GgufBuilder> bases() {
 constexpr const char* kKeys[] = {
     "general.alignment",
     "bert.pooling_type",
+    "rnn.pooling_type",
+    "rnn.attention.pooling",
+    "rnn.classifier.output_labels",
+    "rnn.feed_forward_length",
+    "transducer.decoder_block_count",
     "t5.attention.relative_buckets_count",
     "llama.context_length",
     "llama.embedding_length",

@@ -28,7 +28,10 @@ MODELS = {
     "bert": ["tiny-bert-mean-f32", "tiny-bert-cls-f32"],
     "t5": ["tiny-t5-gated-f32"],
 }
-ENCODERS = ("bert", "t5")   # architectures with an encoder
+ENCODERS = ("bert", "t5", "rnn", "transducer")   # architectures with an encoder
+# Models that this project trained itself, with the outputs of PyTorch: in the tree, whatever MOTE_GOLDENS_DIR says.
+LAB = os.path.join(HERE, "..", "..", "examples", "seed_lab", "models")
+TRAINED = {"rnn": ["reviews-mean", "reviews-attention"], "transducer": ["dates"]}
 ARCHES_INC = os.path.join(HERE, "..", "..", "core", "model", "arches.inc")
 TOKENIZERS = ["tiny-llama-rope3-f32", "tiny-llama-plain-f16", "tiny-qwen2-f32", "tiny-qwen3-f32", "tiny-gemma3-f32",
               "tiny-gpt2-f32", "tiny-t5-gated-f32", "tiny-bert-mean-f32"]
@@ -116,7 +119,7 @@ def architectures():
     rows = re.findall(r"^MOTE_ARCHITECTURE\((\w+),", open(ARCHES_INC).read(), re.MULTILINE)
     found = {name[len("forward_"):-len(".py")]: os.path.join(HERE, name) for name in os.listdir(HERE)
              if re.fullmatch(r"forward_\w+\.py", name) and name != "forward_pass.py"}
-    for name in sorted({*MODELS, *found} - {*rows}):
+    for name in sorted({*MODELS, *TRAINED, *found} - {*rows}):
         fail("tests/golden has outputs of the architecture %s, which has no row in core/model/arches.inc" % name)
     if not rows:
         fail("core/model/arches.inc has no rows")
@@ -136,6 +139,8 @@ def logits(goldens):
             backends += ",cpu"   # which runs what it leaves
         right, compared = logits_of(goldens, MODELS.get(architecture, []), goldens.path("models"), backends)
         good &= right
+        right, more = logits_of(goldens, TRAINED.get(architecture, []), LAB, backends)
+        good, compared = good and right, compared + more
         if forward is not None:
             subprocess.run([sys.executable, "-B", forward, goldens.scratch], check=True)
             right, more = logits_of(goldens, ["forward-" + architecture], goldens.scratch, backends)

@@ -1,4 +1,5 @@
-// load_many --base bpe|spm|unigram|wordpiece|windows|bert|t5 FILE: writes a small whole model, to be damaged.
+// load_many --base bpe|spm|unigram|wordpiece|windows|bert|t5|rnn|classifier|transducer FILE: writes a small whole
+// model, to be damaged.
 // load_many FOLDER FIRST: for each line of FOLDER/list from line FIRST on, opens that model of FOLDER and uses it as an
 // app would, in memory of exactly its quotes. Prints "name", before it begins, and then "accepted", or "rejected" and
 // the sentence. What a mutant may do is fail with a sentence; a crash, a hang or a sanitizer's report ends the program.
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "tests/api/kit.h"
 #include "tests/support/guarded_memory.h"
@@ -138,7 +140,15 @@ int write_base(const std::string& kind, const char* path) {
   }
   if (kind == "unigram") toy.tokenizer = ToyTokenizer::unigram;
   if (kind == "wordpiece") toy.tokenizer = ToyTokenizer::word_pieces;
-  const auto model = kind == "windows" ? toy_gemma3 : kind == "bert" ? toy_bert : kind == "t5" ? toy_t5 : toy_llama;
+  const std::pair<const char*, ToyModel> models[] = {{"windows", toy_gemma3},
+                                                     {"bert", toy_bert},
+                                                     {"t5", toy_t5},
+                                                     {"rnn", toy_rnn},
+                                                     {"classifier", toy_classifier},
+                                                     {"transducer", toy_transducer}};
+  ToyModel model = toy_llama;
+  for (const auto& [name, made] : models)
+    if (kind == name) model = made;
   const Bytes bytes = model(toy).bytes();
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -150,7 +160,11 @@ int write_base(const std::string& kind, const char* path) {
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--base") return write_base(argv[2], argv[3]);
   if (argc != 3)
-    return std::fputs("load_many --base bpe|spm|unigram|wordpiece|windows|bert|t5 FILE | FOLDER FIRST\n", stderr), 2;
+    return std::fputs(
+               "load_many --base bpe|spm|unigram|wordpiece|windows|bert|t5|rnn|classifier|transducer FILE | FOLDER "
+               "FIRST\n",
+               stderr),
+           2;
   const std::string folder = argv[1];
   std::ifstream list(folder + "/list");
   std::string name;

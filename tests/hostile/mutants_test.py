@@ -1,6 +1,6 @@
 """Damaged models: each is refused with a sentence or runs; none crashes, hangs or asks for absurd memory.
 
-    mutants_test.py LOAD_MANY bpe|spm|unigram|wordpiece|windows|bert|t5|BASE.gguf COUNT SEED
+    mutants_test.py LOAD_MANY bpe|spm|unigram|wordpiece|windows|bert|t5|rnn|classifier|transducer|BASE.gguf COUNT SEED
 
 Makes COUNT mutants of a small model (mutants.py) and lets LOAD_MANY (load_many.cpp) open and use each. A mutant that is
 wrong on its face must be refused, one that is harmless must be accepted. Many are made in batches, each from a seed of its

@@ -17,7 +17,8 @@ import tree
 
 SOURCES = (".h", ".hpp", ".c", ".cc", ".cpp", ".comp", ".glsl", ".cmake", ".py", ".sh", ".inc")
 MOST_LINES, USUAL_LINES, FUNCTION_LINES, README_LINES = 800, 400, 60, 120
-DATA = ("tests/golden/data/", "tests/fuzz/corpus/")   # reference outputs, fuzz inputs: binary, and limited as a whole
+# Reference outputs, fuzz inputs, models that we trained: binary, and limited as a whole.
+DATA = ("tests/golden/data/", "tests/fuzz/corpus/", "examples/seed_lab/models/")
 DATA_BYTES, FILE_BYTES = 8_000_000, 150_000
 
 

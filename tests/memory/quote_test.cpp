@@ -35,6 +35,8 @@ std::vector<GgufBuilder> toy_files() {
   files.push_back(toy_bert());
   files.push_back(toy_bert({.n_layers = 1, .n_heads = 1, .matrices = Format::q8_0, .pooling_type = 0}));
   files.push_back(toy_t5());
+  for (const ToyModel toy : {toy_rnn, toy_classifier, toy_transducer}) files.push_back(toy({}));
+  files.push_back(toy_classifier({.n_layers = 3, .matrices = Format::q8_0, .gated = false, .pooling_type = 2}));
   files.push_back(toy_t5({.n_layers = 3, .matrices = Format::q4_0, .tied = true, .gated = false, .n_buckets = 9}));
   return files;
 }
@@ -126,10 +128,10 @@ TEST_CASE("A session opens in exactly its quote and says what is missing with a 
   const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
   const Engine engine(with_cpu(backend).c_str(), threads);
-  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_llama, toy_phi3, toy_t5, toy_bert);
+  const ToyModel toy = GENERATE(from_range(kAllToys));
   const Model model(engine, toy({}));
   for (const Shape& shape : session_shapes()) {
-    if (toy == toy_bert && shape.options.n_logit_bias != 0) continue;   // there are no logits
+    if (only_encodes(toy) && shape.options.n_logit_bias != 0) continue;   // there are no logits
     CAPTURE(backend, threads, name_of(toy), shape.name);
     check_exact(quote_session(model, shape.options), [&](mote_memory memory, mote_error* error) {
       mote_session* session = nullptr;

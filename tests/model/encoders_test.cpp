@@ -1,5 +1,6 @@
-// Files of `bert` and `t5` that are absurd, incomplete or of a variant that is not run: a sentence that names the key
-// or the tensor. And what the goldens' one setting does not show: other buckets, plain layers, a tied output.
+// Files of `bert`, `t5`, `rnn` and `transducer` that are absurd, incomplete or of a variant that is not run: a sentence
+// that names the key or the tensor. And what the goldens' one setting does not show: other buckets, plain layers, a
+// tied output.
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <functional>
@@ -21,7 +22,11 @@ struct Wrong {
 };
 
 TEST_CASE("What an encoder's file must say, and may not, is named", "[model][encoders]") {
-  constexpr ToyModel bert = toy_bert, t5 = toy_t5;
+  constexpr ToyModel bert = toy_bert, t5 = toy_t5, rnn = toy_rnn, classifier = toy_classifier,
+                     transducer = toy_transducer;
+  const auto labels = [](std::vector<std::string> texts) {
+    return [=](GgufBuilder& f) { f.set_strings("rnn.classifier.output_labels", texts); };
+  };
   const auto count = [](const char* key, uint32_t value) { return [=](GgufBuilder& f) { f.set_u32(key, value); }; };
   const auto without = [](const char* tensor) { return [=](GgufBuilder& f) { f.remove_tensor(tensor); }; };
   const auto moved = [](const char* from, const char* to) { return [=](GgufBuilder& f) { f.tensor(from).name = to; }; };
@@ -58,6 +63,37 @@ TEST_CASE("What an encoder's file must say, and may not, is named", "[model][enc
              float_weights(Format::f32, std::vector<float>(32 * 2, static_cast<float>(NAN)));
        },
        {"tensor dec.blk.0.attn_rel_b.weight holds nan", "finite"}},
+      {rnn, without("blk.0.rnn_in.bias"), {"tensor blk.0.rnn_in.bias is missing"}},
+      {rnn, without("blk.1.rnn_hidden.weight"), {"tensor blk.1.rnn_hidden.weight is missing"}},
+      {rnn, without("output.weight"), {"tensor output.weight is missing"}},
+      {rnn, count("rnn.feed_forward_length", 47), {"blk.0.rnn_in.weight", "[32, 48", "[32, 47]"}},
+      {rnn, count("rnn.feed_forward_length", 0xffffffff), {"rnn.feed_forward_length"}},
+      {rnn, labels({"a", "b"}), {"tensor cls.output.weight is missing"}},
+      {rnn, moved("blk.1.rnn_hidden.weight", "blk.1.lstm.weight"), {"tensor blk.1.rnn_hidden.weight is missing"}},
+      {classifier, labels({}), {"rnn.classifier.output_labels is not a list of 1 to"}},
+      {classifier, labels({"a", "b"}), {"cls.output.weight", "[48, 3", "[48, 2]"}},
+      {classifier, count("rnn.classifier.output_labels", 2), {"rnn.classifier.output_labels is not a list"}},
+      {classifier, count("rnn.pooling_type", 4), {"rnn.pooling_type is 4"}, MOTE_UNSUPPORTED},
+      {classifier, count("rnn.attention.head_count", 2), {"rnn.attention.head_count is 2"}, MOTE_UNSUPPORTED},
+      {classifier,
+       [](GgufBuilder& f) { f.set_string("rnn.attention.pooling", "yes"); },
+       {"rnn.attention.pooling", "string"}},
+      {classifier,
+       [](GgufBuilder& f) { f.set_bool("rnn.attention.pooling", false); },
+       {"attn_", "not used"},
+       MOTE_UNSUPPORTED},
+      {classifier, without("attn_k.weight"), {"tensor attn_k.weight is missing"}},
+      {transducer, count("transducer.decoder_block_count", 0), {"decoder_block_count"}},
+      {transducer, count("transducer.decoder_block_count", 3), {"tensor dec.blk.2"}},
+      {transducer, count("transducer.decoder_block_count", 1), {"dec.blk.1", "not used"}, MOTE_UNSUPPORTED},
+      {transducer, count("transducer.block_count", 3), {"tensor enc.blk.2"}},
+      {transducer, count("transducer.embedding_length", 33), {"33"}},
+      {transducer, without("enc.output_norm.bias"), {"tensor enc.output_norm.bias is missing"}},
+      {transducer, without("dec.blk.1.cross_attn_v.weight"), {"tensor dec.blk.1.cross_attn_v.weight is missing"}},
+      {transducer,
+       moved("enc.blk.0.ffn_up.bias", "enc.blk.0.ffn_gate.bias"),
+       {"enc.blk.0.ffn_gate.bias is not used"},
+       MOTE_UNSUPPORTED},
   };
   const Engine engine("cpu");
   for (const Wrong& wrong : table) {
@@ -152,7 +188,8 @@ TEST_CASE("Encoders of odd shapes and formats run alike on both backends", "[mod
         {.d_model = 50, .n_heads = 5, .d_ff = 31, .tied = true, .gated = false, .n_buckets = 7}}) {
     ToyOptions small = toy;
     small.tokenizer = ToyTokenizer::none;
-    for (const ToyModel model : {toy_bert, toy_t5}) files.push_back(model(small));
+    for (const ToyModel model : {toy_bert, toy_t5, toy_rnn, toy_classifier, toy_transducer})
+      files.push_back(model(small));
   }
   for (const GgufBuilder& file : files) {
     std::vector<float> found[2];

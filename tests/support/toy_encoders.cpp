@@ -110,9 +110,74 @@ GgufBuilder toy_t5(const ToyOptions& options) {
   return model;
 }
 
+GgufBuilder toy_rnn(const ToyOptions& options) {
+  ToyOptions one_head = options;
+  one_head.n_heads = 1;
+  GgufBuilder model = head_of("rnn", one_head);
+  model.set_f32("rnn.attention.layer_norm_epsilon", 0);
+  Tensors tensors(model, options);
+  tensors.matrix("token_embd.weight", options.embedding, options.n_vocab, options.d_model);
+  for (uint32_t i = 0; i < options.n_layers; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    tensors.linear(layer + "rnn_in", options.d_ff, i == 0 ? options.d_model : options.d_ff);
+    tensors.matrix(layer + "rnn_hidden.weight", options.d_ff, options.d_ff);
+  }
+  if (options.n_classes == 0) {
+    tensors.matrix("output.weight", options.output, options.n_vocab, options.d_ff);
+    return model;
+  }
+  model.set_strings("rnn.classifier.output_labels", std::vector<std::string>(options.n_classes, "label"));
+  model.set_u32("rnn.pooling_type", options.pooling_type);
+  model.set_bool("rnn.attention.pooling", options.gated);
+  if (options.gated)
+    for (const char* name : {"attn_q.weight", "attn_k.weight"}) tensors.matrix(name, options.d_model, options.d_ff);
+  tensors.linear("cls.output", options.n_classes, options.d_ff);
+  return model;
+}
+
+GgufBuilder toy_classifier(const ToyOptions& options) {
+  ToyOptions with_classes = options;
+  with_classes.n_classes = 3;
+  return toy_rnn(with_classes);
+}
+
+GgufBuilder toy_transducer(const ToyOptions& options) {
+  GgufBuilder model = head_of("transducer", options);
+  model.set_u32("transducer.decoder_block_count", options.n_layers);
+  model.set_f32("transducer.attention.layer_norm_epsilon", options.rms_epsilon);
+  const uint64_t d = options.d_model;
+  Tensors tensors(model, options);
+  const auto norm = [&](const std::string& name) {
+    tensors.norm(name + ".weight");
+    tensors.vector(name + ".bias", d, -0.2f, 0.2f);
+  };
+  tensors.matrix("token_embd.weight", options.embedding, options.n_vocab, d);
+  for (const std::string stack : {"enc.", "dec."}) {
+    for (uint32_t i = 0; i < options.n_layers; ++i) {
+      const std::string layer = stack + "blk." + std::to_string(i) + ".";
+      for (const char* kind : {"attn", "cross_attn"}) {
+        if (stack == "enc." && kind[0] == 'c') continue;
+        norm(layer + kind + "_norm");
+        for (const char* which : {"_q", "_k", "_v", "_output"}) tensors.matrix(layer + kind + which + ".weight", d, d);
+      }
+      norm(layer + "ffn_norm");
+      tensors.linear(layer + "ffn_up", options.d_ff, d);
+      tensors.linear(layer + "ffn_down", d, options.d_ff);
+    }
+    norm(stack + "output_norm");
+  }
+  if (!options.tied) tensors.matrix("output.weight", options.output, options.n_vocab, d);
+  return model;
+}
+
 const char* name_of(ToyModel toy) {
-  constexpr std::pair<ToyModel, const char*> kNames[] = {
-      {toy_llama, "llama"}, {toy_phi3, "phi3"}, {toy_bert, "bert"}, {toy_t5, "t5"}};
+  constexpr std::pair<ToyModel, const char*> kNames[] = {{toy_llama, "llama"},
+                                                         {toy_phi3, "phi3"},
+                                                         {toy_bert, "bert"},
+                                                         {toy_t5, "t5"},
+                                                         {toy_rnn, "rnn"},
+                                                         {toy_classifier, "classifier"},
+                                                         {toy_transducer, "transducer"}};
   for (const auto& [model, name] : kNames)
     if (model == toy) return name;
   return "another";

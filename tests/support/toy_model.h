@@ -36,9 +36,10 @@ struct ToyOptions {
   ToyTokenizer tokenizer = ToyTokenizer::byte_bpe;
   std::string pre = "smollm";   // byte_bpe: tokenizer.ggml.pre
   bool add_bos = false;
-  bool gated = true;           // t5
+  bool gated = true;           // t5; rnn: attention pools
   uint32_t n_buckets = 32;     // t5
-  uint32_t pooling_type = 1;   // bert
+  uint32_t pooling_type = 1;   // bert, rnn
+  uint32_t n_classes = 0;      // rnn: of texts; 0: it continues them
 };
 
 // Two narrow layers; and one wide enough that the cpu backend shares out one row of it.
@@ -60,11 +61,22 @@ GgufBuilder toy_phi3(const ToyOptions& options = {});
 GgufBuilder toy_bert(const ToyOptions& options = {});
 GgufBuilder toy_t5(const ToyOptions& options = {});
 
-// What sessions do is tested with each: layers that keep every position, rings beside them, and
-// a decoder with an encoder (tests/api/kit.h gives its sessions an input).
-using ToyModel = GgufBuilder (*)(const ToyOptions& options);
-inline constexpr ToyModel kToyModels[] = {toy_llama, toy_phi3, toy_t5};
+// An Elman network of d_ff recurrent values, as one that continues texts and as one that scores them, with attention
+// unless `gated` is off; and an encoder with a decoder, sinusoidal positions.
+GgufBuilder toy_rnn(const ToyOptions& options = {});
+GgufBuilder toy_classifier(const ToyOptions& options = {});
+GgufBuilder toy_transducer(const ToyOptions& options = {});
 
+// What sessions do is tested with each: layers that keep every position, rings beside them, a decoder with an encoder
+// (tests/api/kit.h gives its sessions an input), and layers that keep one vector alone.
+using ToyModel = GgufBuilder (*)(const ToyOptions& options);
+inline constexpr ToyModel kToyModels[] = {toy_llama, toy_phi3, toy_t5, toy_rnn};
+
+// What is true of every model; and those with an encoder.
+inline constexpr ToyModel kAllToys[] = {toy_llama, toy_phi3, toy_t5, toy_bert, toy_rnn, toy_classifier, toy_transducer};
+inline constexpr ToyModel kEncoderToys[] = {toy_t5, toy_bert, toy_classifier, toy_transducer};
+// Whether all that comes of it is an encoder's: there are no logits.
+inline bool only_encodes(ToyModel toy) { return toy == toy_bert || toy == toy_classifier; }
 const char* name_of(ToyModel toy);   // "t5"
 
 // Only the tokenizer's entries, for a vocabulary-only file.

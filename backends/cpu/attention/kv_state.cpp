@@ -15,13 +15,15 @@ uint16_t to_finite(float value, uint16_t*) {
   const uint16_t half = f32_to_f16(value);
   return (half & 0x7fffu) >= 0x7c00u ? static_cast<uint16_t>((half & 0x8000u) | 0x7bffu) : half;
 }
-float to_finite(float value, float*) {
+float to_finite(float value, float*) { return mote::to_finite(value); }
+
+}   // namespace
+
+float to_finite(float value) {
   if (value != value) return 0;
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   return (bits & 0x7fffffffu) == 0x7f800000u ? std::bit_cast<float>((bits & 0x80000000u) | 0x7f7fffffu) : value;
 }
-
-}   // namespace
 
 void KvState::take(const StateInfo& info, const SessionShape& shape, Arena& arena) {
   info_ = &info;

@@ -20,6 +20,9 @@
 
 namespace mote {
 
+// The nearest finite number of its type; a NaN is 0.
+float to_finite(float value);
+
 class KvState {
  public:
   KvState() = default;
@@ -42,10 +45,7 @@ class KvState {
   // False: there was a NaN among them (stored as 0).
   bool write_row(uint32_t position, const float* keys, const float* values);
 
-  uint64_t row_bytes() const {
-    return uint64_t{info_->n_kv_heads} * (info_->key_dim + info_->value_dim) * element_bytes_;
-  }
-  void export_row(uint32_t position, uint8_t* to) const;   // row_bytes: keys of all heads, then values
+  void export_row(uint32_t position, uint8_t* to) const;   // state_row_bytes: keys of all heads, then values
   void import_row(uint32_t position, const uint8_t* from);
 
   // The ring holds positions held_from .. ; an earlier one was overwritten.
