@@ -64,7 +64,7 @@ TEST_CASE("Matrices, Values and caches that are cut give the bits of those that 
   CHECK(watch.wrong == "");
   CHECK(watch.n_bound > 5 * n_compared);
   INFO(n_compared << " cases");
-  CHECK(compared.size() == std::size(kOps));
+  CHECK(compared.size() == std::size(kOps) - 1);   // not pool, which is an encoder's
   CHECK(n_compared > 300 / kEvery);
 }
 
