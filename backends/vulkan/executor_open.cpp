@@ -44,14 +44,6 @@ Lowered take_tables(const Lowered& counted, Arena& arena) {
   return tables;
 }
 
-Status check_shape(const SessionShape& shape) {
-  constexpr uint32_t kMost = 1u << 31;
-  if (shape.context > kMost || shape.max_batch > kMost)
-    return Status::error(Code::unsupported, "a batch of {} or a context of {} is more than 2^31 positions",
-                         shape.max_batch, shape.context);
-  return {};
-}
-
 }   // namespace
 
 // Writes a descriptor set for each dispatch and records it twice: for runs of one row and for runs of more.
@@ -139,7 +131,6 @@ class Recorder final : public DispatchSink {
 Status VulkanExecutor::layout(VulkanDevice& device, const PlanPart& part, const VulkanProgram* program,
                               const SessionShape& shape, const ValueMemory& values, Arena& arena,
                               VulkanExecutor* executor, Footprint* footprint) {
-  MOTE_RETURN_IF_ERROR(check_shape(shape));
   const bool measures = arena.measuring();
   SlabLayout slab_layout = measures ? SlabLayout(device) : SlabLayout(std::span<Buffer>());
   const StateNeeds states = state_needs(part, shape, device.limits().binding_bytes, slab_layout);

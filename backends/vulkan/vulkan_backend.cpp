@@ -51,8 +51,7 @@ bool VulkanBackend::supports(const Step& step, const Plan& plan) const {
              matrix_layout(step.matrix, limits.binding_bytes).windows != 0;
     }
     case Op::rope:
-      return step.attributes.rope.head_dim != 0 && step.attributes.rope.n_rotated % 2 == 0 &&
-             step.attributes.rope.n_rotated <= step.attributes.rope.head_dim;
+      return step.attributes.rope.n_rotated % 2 == 0 && step.attributes.rope.n_rotated <= step.attributes.rope.head_dim;
     case Op::append:
     case Op::attention:
       return supports_state(step, plan);

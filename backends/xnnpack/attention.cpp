@@ -117,7 +117,6 @@ Status xnn_run_attention(const StepContext& context) {
   const XnnKvState& state = context.session.states[step.state.id];
   const StateInfo& info = state.info();
   const auto rows = static_cast<uint32_t>(context.batch.tokens.size());
-  if (rows == 0) return {};
   const Work work = {state,
                      info,
                      step.attributes.attention,

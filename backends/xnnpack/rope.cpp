@@ -43,7 +43,6 @@ Status xnn_run_rope(const StepContext& context) {
   const size_t heads = rows * attributes.n_heads, head_dim = attributes.head_dim;
   const float* x = context.input(0);
   float* y = context.output();
-  if (rows == 0) return {};
   if (n_rotated == 0) {
     if (x != y) std::memcpy(y, x, context.elements() * sizeof(float));
     return {};

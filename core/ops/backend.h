@@ -54,7 +54,7 @@ inline uint64_t state_row_bytes(const StateInfo& state, KvType type) {
 
 // The rows of one run. Positions are consecutive: row r stands at first_position + r.
 struct Batch {
-  std::span<const int32_t> tokens;   // [rows], each below n_vocab (checked by the session)
+  std::span<const int32_t> tokens;   // [rows], at least one, each below n_vocab (checked by the session)
   uint32_t first_position = 0;
   std::span<const uint32_t> output_rows;   // [outputs], rising row numbers whose logits are wanted
   // Only the steps of this phase run. `encode`: the rows are the whole of an encoder's input, from position 0 on.

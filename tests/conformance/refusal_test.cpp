@@ -86,6 +86,9 @@ std::vector<Refused> refused_steps() {
   changed(
       "rows of nothing", activation_of(Activation::relu), [](TestPlan& plan) { plan.steps[0].inputs[0].columns = 0; },
       "vulkan");
+  changed(
+      "a matrix without rows", std::move(conformance_cases(Op::embed).front()),
+      [](TestPlan& plan) { plan.steps[0].matrix.rows = 0; }, "vulkan");
   return all;
 }
 
@@ -171,6 +174,11 @@ TEST_CASE("a position that was not run, or that a ring has lost, is not exported
     const bool keeps_all = std::string_view(entry.name) == "xnnpack";
     CHECK(exported(135) == (keeps_all ? Code::ok : Code::wrong_state));
     if (!keeps_all) CHECK(rig.executor().begin(135, 1).code() == Code::wrong_state);
+    Rig to(entry, made, options);   // what is imported takes places too
+    for (uint32_t position = 0; position < 200; ++position)
+      REQUIRE(to.executor().import_row(state, position, row).ok());
+    CHECK(to.executor().export_row(state, 199, row).ok());
+    CHECK(to.executor().export_row(state, 135, row).code() == (keeps_all ? Code::ok : Code::wrong_state));
     REQUIRE(rig.executor().truncate(199).ok());
     CHECK(exported(199) == Code::wrong_state);
   }
@@ -184,6 +192,16 @@ TEST_CASE("a part without states begins anywhere", "[conformance][refusal]") {
     REQUIRE(rig.supported());
     CHECK(rig.executor().begin(1, 1).ok());
     rig.executor().discard();
+  }
+}
+
+TEST_CASE("a rotation of nothing is a copy, or refused", "[conformance][refusal]") {
+  const Case made = rope_of(2, 8, 0);
+  for (const BackendEntry& entry : backends_under_test()) {
+    INFO(entry.name);
+    Rig rig(entry, made, {});
+    if (rig.supported()) rig.run_all();
+    CHECK(rig.output() == (rig.supported() ? made.input(0) : std::vector<float>()));
   }
 }
 

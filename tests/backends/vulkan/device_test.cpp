@@ -1,7 +1,4 @@
 // The backend through mote.h: machines without a device, quotes of the device's memory, sessions, cancel.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -13,7 +10,6 @@
 #include "tests/api/kit.h"
 #include "tests/backends/vulkan/rig.h"
 #include "tests/conformance/cases.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -195,46 +191,6 @@ TEST_CASE("A model with a step that the device does not run is shared with the n
   }
   CHECK(mixed.size() == whole.size());
   CHECK(worst < 1e-4 * std::max(1.0, largest));
-}
-
-TEST_CASE("A forked process is told that the device is not its own, and can close what it has", "[vulkan][session]") {
-  need_device(kVulkan);
-  if (kSanitized) SKIP("sanitizers do not follow forks of threaded processes");
-  const Bytes bytes = toy_llama(kToy).bytes();
-  const mote_source source = source_of(bytes);
-  const mote_engine_options options = engine_options("vulkan");
-  mote_session_options shape = session_options(64, 8);
-  mote_engine* engine = nullptr;
-  mote_model* model = nullptr;
-  mote_session* session = nullptr;
-  REQUIRE(mote_engine_open(&options, {}, &engine, nullptr) == MOTE_OK);
-  REQUIRE(mote_model_open(engine, &source, nullptr, {}, &model, nullptr) == MOTE_OK);
-  REQUIRE(mote_session_open(model, &shape, {}, &session, nullptr) == MOTE_OK);
-  const Tokens tokens = some_tokens(20, 300);
-  feed(session, tokens);
-  const ModelQuotes quotes = quote_model(engine, bytes, shape);
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    alarm(30);   // a driver that is asked would wait for ever
-    // Quotes touch no device, so they hold here too.
-    mote_quote model_quote{}, session_quote{};
-    model_quote.struct_bytes = session_quote.struct_bytes = sizeof(mote_quote);
-    const bool quoted =
-        mote_model_quote(engine, &source, nullptr, &shape, &model_quote, &session_quote, nullptr) == MOTE_OK &&
-        model_quote.total_bytes == quotes.model.total_bytes && session_quote.total_bytes == quotes.session.total_bytes;
-    const bool told = mote_step(session, nullptr) == MOTE_BACKEND_FAILED;
-    const bool closed = mote_session_close(session, nullptr) == MOTE_OK &&
-                        mote_model_close(model, nullptr) == MOTE_OK && mote_engine_close(engine, nullptr) == MOTE_OK;
-    _exit(quoted && told && closed ? 0 : 1);
-  }
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
-  CHECK(!step(session).empty());   // the parent goes on
-  CHECK(mote_session_close(session, nullptr) == MOTE_OK);
-  CHECK(mote_model_close(model, nullptr) == MOTE_OK);
-  CHECK(mote_engine_close(engine, nullptr) == MOTE_OK);
 }
 
 }   // namespace mote::test

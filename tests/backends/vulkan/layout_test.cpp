@@ -6,7 +6,7 @@
 
 #include "backends/vulkan/executor.h"
 #include "backends/vulkan/live_values.h"
-#include "tests/conformance/random.h"
+#include "tests/conformance/plan_maker.h"
 
 namespace mote::test {
 namespace {
@@ -100,6 +100,90 @@ TEST_CASE("The groups of a dispatch are the rows of its chunk that are there", "
   CHECK(grid.groups(80, true) == 2);
   CHECK(grid.groups(81, true) == 3);
   CHECK(grid.groups(1000, false) == 100);
+}
+
+// One step on inputs of the host, lowered as for a device whose bindings take so many bytes; nothing asks `supports`.
+struct Wanted {
+  const char* what;
+  Op op;
+  uint32_t rows, columns;
+  uint64_t binding_bytes;
+  uint32_t n_dispatches;   // 0: unsupported
+};
+
+Status lower_one(const Wanted& wanted, Lowered* lowered) {
+  TestPlan test;
+  const Value x = test.input(wanted.columns, {}), y = test.value(wanted.columns);
+  Step& step = test.step(wanted.op, {x, x}, wanted.op == Op::append ? Value() : y);
+  if (wanted.op == Op::append) step.state = test.state({0, 1, wanted.columns, wanted.columns, 0});
+  if (wanted.op == Op::embed) step.matrix = {nullptr, wanted.rows, wanted.columns, Format::f32, "test.weight"};
+  Plan plan;
+  plan.steps = test.steps;
+  plan.values = test.values;
+  plan.states = test.states;
+  const uint64_t places[] = {0, ValueMemory::kNowhere};
+  const SessionShape shape{wanted.rows, wanted.rows, wanted.rows, KvType::f32};
+  const DeviceLimits limits{wanted.binding_bytes, uint64_t{1} << 40, 16};
+  return lower({{&plan, 0, 1}, shape, limits, ValueMemory(nullptr, places)}, nullptr, lowered);
+}
+
+TEST_CASE("What is larger than a shader may see is cut into groups that a device allows, or refused",
+          "[vulkan][layout]") {
+  constexpr uint64_t kAll = uint64_t{1} << 27;
+  constexpr uint32_t kWidest = 65535 * 64;
+  const Wanted all[] = {
+      {"one copy and one step", Op::activate, 8, 64, kAll, 2},
+      {"rows of as many groups as are allowed", Op::activate, 1, kWidest, kAll, 2},
+      {"rows of more", Op::activate, 1, kWidest + 1, kAll, 0},
+      {"as many rows as are allowed", Op::activate, 65535, 1, kAll, 2},
+      {"more rows", Op::activate, 65536, 1, kAll, 4},
+      {"chunks of 12 rows, not of 13", Op::activate, 26, 39, 2048, 6},
+      {"a row that does not fit", Op::activate, 1, 65, 256, 0},
+      {"rows that fit, but not where a binding may begin", Op::activate, 4, 64, 768, 0},
+      {"a row of a matrix that does not fit", Op::embed, 1, 65, 256, 0},
+      {"a head whose positions do not fit", Op::append, 4, 64, 64 * 64 * 4 - 1, 0},
+      {"one whose positions do", Op::append, 4, 64, 64 * 64 * 4, 2},
+      {"rows of which any may be wanted", Op::take_rows, 16, 64, 4096, 2},
+      {"more than are seen at once", Op::take_rows, 17, 64, 4096, 0},
+  };
+  for (const Wanted& wanted : all) {
+    INFO(wanted.what);
+    Lowered counted;
+    const Status status = lower_one(wanted, &counted);
+    CHECK(status.ok() == (wanted.n_dispatches != 0));
+    if (!status.ok()) {
+      CHECK(status.code() == Code::unsupported);
+      CHECK(!status.message().empty());
+      continue;
+    }
+    CHECK(counted.n_dispatches == wanted.n_dispatches);
+    std::vector<Grid> grids(counted.n_dispatches);
+    Lowered tables;
+    tables.grids = grids;
+    REQUIRE(lower_one(wanted, &tables).ok());
+    for (const Grid& grid : grids) CHECK((grid.x <= kMostGroups && grid.groups(wanted.rows, false) <= kMostGroups));
+  }
+}
+
+TEST_CASE("A step that reads what is gone is refused", "[vulkan][layout]") {
+  TestPlan test;
+  const Value x = test.input(4, {}), a = test.value(4), b = test.value(4), c = test.value(4);
+  for (const auto& [from, to] : {std::pair(x, a), std::pair(a, b), std::pair(a, c)})
+    test.step(Op::activate, {from}, to);
+  Plan plan;
+  plan.steps = test.steps;
+  plan.values = test.values;
+  const uint64_t everywhere[] = {0, 64, 128, 192}, nowhere[] = {UINT64_MAX, 64, 128, 192};
+  const auto code = [&](std::span<const uint64_t> places) {
+    const SessionShape shape{1, 1, 1, KvType::f32};
+    const DeviceLimits limits{1 << 20, 1 << 20, 16};
+    Lowered counted;
+    return lower({{&plan, 0, 3}, shape, limits, ValueMemory(nullptr, places)}, nullptr, &counted).code();
+  };
+  CHECK(code(everywhere) == Code::ok);
+  CHECK(code(nowhere) == Code::unsupported);   // an input that has no place
+  test.values[a.id].last_step = 1;
+  CHECK(code(everywhere) == Code::unsupported);   // made here, and let go before the last step
 }
 
 TEST_CASE("A device that was lost says so and is not used again", "[vulkan][layout]") {

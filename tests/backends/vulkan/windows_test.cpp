@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "tests/backends/vulkan/rig.h"
+#include "tests/backends/vulkan/watch.h"
 #include "tests/conformance/cases.h"
 #include "tests/support/sanitized.h"
 
@@ -52,7 +52,7 @@ TEST_CASE("Matrices, Values and caches that are cut give the bits of those that 
     for (const Case& made : conformance_cases(op)) {
       if (op == Op::attention && made.positions() > 130) continue;
       if (n_made++ % kEvery != 0) continue;
-      const std::vector<float> cut = run(kSmallWindows, made);
+      const std::vector<float> cut = run(kWatchedSmall, made);
       if (cut.empty()) continue;   // a row or a head that is too large for 8 KiB
       const std::string sentence = compare_bits(run(kVulkan, made), cut);
       if (!sentence.empty()) wrong += "\n" + made.name + ": " + sentence;
@@ -61,9 +61,82 @@ TEST_CASE("Matrices, Values and caches that are cut give the bits of those that 
     }
   }
   CHECK(wrong == "");
+  CHECK(watch.wrong == "");
+  CHECK(watch.n_bound > 5 * n_compared);
   INFO(n_compared << " cases");
-  CHECK(compared.size() == std::size(kOps) - 1);   // `pool` is not run here
+  CHECK(compared.size() == std::size(kOps) - 3);   // attention_weights, rnn and pool are not run here
   CHECK(n_compared > 300 / kEvery);
+}
+
+TEST_CASE("A Value whose rows cannot be cut where a binding may begin is not claimed", "[vulkan][windows]") {
+  need_device(kVulkan);
+  const auto is_claimed = [](uint32_t columns) {
+    Case made;
+    made.tokens = {0};
+    const Value x = made.plan.input(columns, std::vector<float>(columns));
+    made.compared = made.plan.value(columns);
+    made.plan.step(Op::activate, {x}, made.compared).attributes.activate.function = Activation::relu;
+    return Rig(kSmallWindows, made, {}).supported();
+  };
+  CHECK(is_claimed(32));           // 64 rows fit in 8 KiB
+  CHECK_FALSE(is_claimed(2048));   // one does
+}
+
+// Two rows, so that the second does not fit any more.
+TEST_CASE("What is larger than the memory that it is staged in arrives whole", "[vulkan][windows]") {
+  need_device(kVulkan);
+  constexpr uint32_t kColumns = (1 << 20) + 64;   // a row of 4 MiB and 256 bytes
+  std::vector<float> weights(size_t{2} * kColumns);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
+  Case made;
+  made.tokens = {0, 1};
+  made.compared = made.plan.value(kColumns);
+  made.plan.step(Op::embed, {}, made.compared);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(weights.data());
+  made.plan.matrix(Format::f32, 2, kColumns, {bytes, bytes + weights.size() * sizeof(float)});
+  Rig rig(kWatched, made, {});
+  REQUIRE(rig.supported());
+  rig.run_all();
+  CHECK(compare_bits(weights, rig.output()) == "");
+  CHECK(watch.wrong == "");
+}
+
+TEST_CASE("Rows of odd heads of halves go into memory that was not zero", "[vulkan][windows]") {
+  need_device(kVulkan);
+  const Case made = attention_case({3, 1, 7, 11, 0, 30, KvType::f16, 0, 1}, 955);
+  RunOptions options;
+  options.max_batch = 20;
+  Rig from(kVulkan, made, options), to(kWatched, made, options);
+  REQUIRE(to.supported());
+  from.run_batch(0, 20);
+  State state;
+  state.id = 0;
+  const std::vector<std::vector<uint8_t>> rows = from.export_state(0, 20);
+  for (uint32_t position = 0; position < 20; ++position)
+    REQUIRE(to.executor().import_row(state, position, rows[position]).ok());
+  CHECK(to.export_state(0, 20) == rows);
+  from.forget_output();
+  from.run_batch(20, 10);
+  to.run_batch(20, 10);
+  CHECK(compare_bits(from.output(), to.output()) == "");
+  CHECK(watch.wrong == "");
+}
+
+TEST_CASE("A matrix that begins where another one does, and goes on, is not taken for it", "[vulkan][windows]") {
+  need_device(kVulkan);
+  const float weights[] = {1, 2, 3, 4};
+  Case made;
+  made.tokens = {0};
+  const Value x = made.plan.input(1, {1});
+  for (const uint32_t rows : {2U, 4U}) {
+    made.compared = made.plan.value(rows);
+    made.plan.step(Op::linear, {x}, made.compared).matrix = {reinterpret_cast<const uint8_t*>(weights), rows, 1,
+                                                             Format::f32, "test.weight"};
+  }
+  Rig rig(kVulkan, made, {});
+  REQUIRE(rig.supported());
+  rig.run_all();
+  CHECK(rig.output() == std::vector<float>{1, 2, 3, 4});
 }
 
 // Not a test of the suite: ctest runs it under validation and looks for the message.

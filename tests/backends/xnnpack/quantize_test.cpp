@@ -1,11 +1,12 @@
-// Weights to int8 per channel: the codes, what odd rows become, and the error that is reported.
+// Weights to int8 per channel: the codes, what odd rows become, and the error that is reported. And rows of x.
 #include "backends/xnnpack/quantize.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <vector>
 
-#include "tests/conformance/random.h"
+#include "tests/conformance/harness.h"
 
 using namespace mote;
 using namespace mote::test;
@@ -65,4 +66,38 @@ TEST_CASE("Rows of zeros, of tiny and of odd weights have a scale that says so",
   const Row huge = quantized({3.4e38f, -3.4e38f, 1});
   CHECK(std::isfinite(huge.scale));
   CHECK(huge.codes == std::vector<int8_t>{127, -127, 0});
+}
+
+TEST_CASE("A row of x that spans less than 2^-100 counts as zeros, one beyond the range is not finite", "[xnnpack]") {
+  struct Row {
+    float x[2];   // the first numbers; the others are 0
+    bool (*is_right)(float y);
+  };
+  const auto zero = [](float y) { return y == 0; };
+  const auto near = [](float y) { return y > 0x1.f8p-100F && y < 0x1.08p-99F; };
+  const Row rows[] = {{{0, 0}, zero},
+                      {{0x1p-101F, 0}, zero},
+                      {{-0x1.8p-102F, 0x1p-103F}, zero},
+                      {{0x1p-99F, 0}, near},
+                      {{1e36F, 0}, [](float y) { return y > 0.98e36F && y < 1.02e36F; }},
+                      {{3e38F, -3e38F}, [](float y) { return !std::isfinite(y); }}};
+  Case made;
+  made.tokens.resize(std::size(rows));
+  std::vector<float> x(std::size(rows) * 32);
+  for (size_t i = 0; i < std::size(rows); ++i) std::ranges::copy(rows[i].x, &x[i * 32]);
+  const Value in = made.plan.input(32, x);
+  made.compared = made.plan.value(1);
+  made.plan.step(Op::linear, {in}, made.compared);
+  std::vector<uint8_t> ones(34, 1);   // codes of 1, times 1 as f16
+  ones[0] = 0, ones[1] = 0x3c;
+  made.plan.matrix(Format::q8_0, 1, 32, ones);
+  const BackendEntry& entry = *std::ranges::find(built_in_backends(), std::string_view("xnnpack"),
+                                                 [](const BackendEntry& each) { return std::string_view(each.name); });
+  Rig rig(entry, made, {});
+  REQUIRE(rig.supported());
+  rig.run_all();
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    INFO("row " << i << ": " << rig.output()[i]);
+    CHECK(rows[i].is_right(rig.output()[i]));
+  }
 }
