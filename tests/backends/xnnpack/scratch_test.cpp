@@ -10,6 +10,7 @@ using namespace mote::test;
 
 TEST_CASE("Each piece of working memory has room behind it", "[xnnpack]") {
   constexpr uint32_t kRows = 4, kContext = 16, kHeads = 2, kDim = 8, kColumns = 64;
+  REQUIRE(xnn_initialize(nullptr) == xnn_status_success);
   TestPlan test;
   const Value x = test.value(kColumns), q = test.value(kHeads * kDim), angles = test.value(kDim), y = test.value(kDim);
   test.step(Op::linear, {x}, q).matrix = {nullptr, kHeads * kDim, kColumns, Format::q8_0, "test.weight"};
