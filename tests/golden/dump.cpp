@@ -328,7 +328,7 @@ int run(int argc, char** argv) {
   for (const Section& section : kSections) {
     if (argc < 2 || std::string_view(section.name) != argv[1] || arguments.plain.size() != section.n_arguments)
       continue;
-    if (arguments.backend == "vulkan") keep_vulkan_drivers_loaded();
+    if (arguments.backend.find("vulkan") != std::string::npos) keep_vulkan_drivers_loaded();
     section.run(arguments);
     return 0;
   }
