@@ -316,7 +316,7 @@ void Rig::fill_values(uint32_t first, uint32_t rows, Phase phase) {
     const size_t columns = plan_.values[id].columns;
     const bool by_token = plan_.values[id].rows == Dimension::tokens;
     const size_t from = by_token ? first : wanted_begin, count = by_token ? rows : wanted_end - wanted_begin;
-    std::memcpy(value_memory_[id].data(), data.data() + from * columns, count * columns * 4);
+    if (count * columns != 0) std::memcpy(value_memory_[id].data(), data.data() + from * columns, count * columns * 4);
   }
 }
 

@@ -2,10 +2,12 @@
 #include "core/mote_dev.h"
 #include "tests/api/kit.h"
 #include "tests/backends/vulkan/rig.h"
+#include "tests/support/drivers.h"
 
 namespace mote::test {
 
 TEST_CASE("A context whose cache no shader of the device may see is the next backend's", "[vulkan][session]") {
+  keep_vulkan_drivers_loaded();
   need_device(kSmallWindows);
   Arena measuring;
   REQUIRE(create_with_small_windows({}, measuring).ok());
