@@ -65,6 +65,9 @@ mote_status mote_hidden(mote_session* session, const float** hidden, size_t* n_r
   if (!call.status().ok()) return report(call.status(), error);
   if (hidden == nullptr || n_rows == nullptr || d_model == nullptr)
     return report(Status::error(Code::invalid_argument, "hidden, n_rows or d_model is NULL"), error);
+  if (!session->model->plan.encodes())
+    return report(Status::error(Code::unsupported, "this model has no hidden states to show: it has no encoder"),
+                  error);
   const std::span<const float> found = session->sequence->hidden();
   if (const Status status = need_results(found); !status.ok()) return report(status, error);
   *hidden = found.data();

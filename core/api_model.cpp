@@ -29,8 +29,8 @@ void fill_model_quote(const ModelBytes& bytes, uint64_t total_bytes, const Model
 }
 
 // What a quote needs memory for that opening puts into the model: an index of the tensors and a plan. A plan has at
-// most kMaxStepsPerTensor steps for each tensor (Llama: 16 steps on 9 tensors in a layer).
-constexpr uint64_t kMaxStepsPerTensor = 3, kFurtherSteps = 64;
+// most kMaxStepsPerTensor steps for each tensor (phi3 with taps: 17 steps on 6 tensors in a layer).
+constexpr uint64_t kMaxStepsPerTensor = 4, kFurtherSteps = 64;
 
 uint64_t scratch_bytes_for(const gguf::File& file) {
   const uint64_t steps = file.n_tensors() * kMaxStepsPerTensor + kFurtherSteps;
@@ -157,10 +157,15 @@ Status open_on_backends(mote_engine* engine, ModelSource& source, const mote_mod
     const Status next = open(true);
     // Nobody else takes its steps: what failed first is to be told.
     if (next.code() == Code::unsupported && failed == nullptr) break;
-    char names[96] = "nothing yet";
-    if (next.ok()) describe_backends((*model)->plans.current().parts, names, sizeof names);
-    engine->log.tell("backend {} failed to compile the model ({}); it goes on with {}", left_out.name(), status,
-                     std::string_view(names));
+    char names[96] = "";
+    if (next.ok()) {
+      describe_backends((*model)->plans.current().parts, names, sizeof names);
+      engine->log.tell("backend {} failed to compile the model ({}); it goes on with {}", left_out.name(), status,
+                       std::string_view(names));
+    } else {
+      engine->log.tell("backend {} failed to compile the model ({}), and the next ones did not take over ({})",
+                       left_out.name(), status, next);
+    }
     status = next;
   }
   return status;

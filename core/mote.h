@@ -17,20 +17,19 @@
  * never grows; mote_message, mote_sampler and mote_logit_bias are elements of arrays and stay as they are.)
  *   Memory is handed over by the caller (mote_memory) or, when that is {NULL, 0}, taken from the platform once, when
  *   the thing opens; the quote calls say how many bytes, exactly. Memory handed over must be 64-byte aligned, and
- *   belongs to the thing until it is closed. After set-up, mote_feed, mote_step, mote_next and mote_text_next allocate
- *   nothing. The one exception is a backend that fails:
- *   Backends that fail: where several backends are in the engine's list, a model or a session goes on without one that
- *   fails, as if the rest had run it from the beginning: it runs its tokens again and the call that met the failure
- *   goes on. The log tells it. What that takes comes from memory that was handed over beyond the quote, then from the
- *   platform, at that moment; where there is none, or nobody else runs those steps, the call is MOTE_BACKEND_FAILED and
- *   the thing stays as it was. See fallback_bytes and on_backend_failure. A backend that does not run a model, or a
- *   session of this shape, is left in the same way when that opens; quotes are made without it too, so they hold.
- *   Threads: one engine serves any number of threads, its models and sessions too. Calls on an engine and on a model
- * may run at the same time, but for the call that closes it, which must be the last one; opening and closing models,
- * and opening, quoting and closing sessions, count as such calls. A session is inside one call at a time, and says
- *   MOTE_BUSY to a second one; mote_cancel is free. Different sessions run at the same time.
- *   Byte counts end in _bytes; everything else is a count. Texts are UTF-8 with an explicit length, unless they
- *   are const char*, which end with a zero.
+ *   belongs to the thing until it is closed. After set-up, the calls on a session allocate nothing. The one exception
+ * is a backend that fails: Backends that fail: where several backends are in the engine's list, a model or a session
+ * goes on without one that fails, as if the rest had run it from the beginning: it runs its tokens again and the call
+ * that met the failure goes on. The log tells it. What that takes comes from memory that was handed over beyond the
+ * quote, then from the platform, at that moment; where there is none, or nobody else runs those steps, the call is
+ * MOTE_BACKEND_FAILED and the thing stays as it was. See fallback_bytes and on_backend_failure. A backend that does not
+ * run a model, or a session of this shape, is left in the same way when that opens; quotes are made without it too, so
+ * they hold. Threads: one engine serves any number of threads, its models and sessions too. Calls on an engine and on a
+ * model may run at the same time, but for the call that closes it, which must be the last one; opening and closing
+ * models, and opening, quoting and closing sessions, count as such calls. A session is inside one call at a time, and
+ * says MOTE_BUSY to a second one; mote_cancel is free. Different sessions run at the same time. Byte counts end in
+ * _bytes; everything else is a count. Texts are UTF-8 with an explicit length, unless they are const char*, which end
+ * with a zero.
  */
 #ifndef MOTE_H
 #define MOTE_H
@@ -68,8 +67,8 @@ typedef enum mote_status {
   MOTE_CANCELLED = 8,        /* mote_cancel was called */
   MOTE_WRONG_STATE = 9,      /* the call does not fit the moment: nothing fed yet, sessions still open */
   MOTE_BUSY = 10,            /* the session is inside another call */
-  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity; a key, a value or the vector of a
-                                recurrent layer is NaN */
+  MOTE_NOT_FINITE = 11,      /* a logit is NaN or +infinity, or all are -infinity; a value of an embedding is either; a
+                                key, a value or the vector of a recurrent layer is NaN */
   MOTE_BACKEND_FAILED = 12   /* a backend could not do what it had offered, and no other one took over */
 } mote_status;
 
@@ -102,10 +101,10 @@ typedef struct mote_quote {
   uint64_t plan_bytes;       /* model: steps and Values; session: where they lie */
   uint64_t packed_bytes;     /* model: all that backends made of the plan (weights they repacked, and the tables of the
                                 kernels that they chose), and the file under load = copy */
-  uint64_t state_bytes;      /* session: KV */
-  uint64_t activation_bytes; /* session: Values between steps, logits */
+  uint64_t state_bytes;      /* session: KV, recurrent vectors */
+  uint64_t activation_bytes; /* session: Values between steps, logits, hidden states, taps */
   uint64_t scratch_bytes;    /* session: backends' working memory; engine: backends and threads */
-  uint64_t sampler_bytes;    /* session: candidates, stop strings, text */
+  uint64_t sampler_bytes;    /* session: candidates, stop strings, text, the embedding */
   uint64_t history_bytes;    /* session: the tokens so far */
   /* listed apart, not in total_bytes */
   uint64_t file_bytes;     /* mapped or lent, read where it lies */
@@ -212,7 +211,7 @@ typedef struct mote_model_options {
                               architecture, any weight formats */
   mote_memory scratch;     /* working memory for quotes and for opening, for the length of the call; {NULL, 0}: the
                               platform is asked. Its size: mote_model_scratch_bytes */
-  int32_t pooling;         /* a mote_pooling, of a model with an encoder */
+  int32_t pooling;         /* a mote_pooling, of a model with an encoder; others pass it over */
   uint32_t taps;           /* bits of mote_tap; those of attention that the model does not have are passed over, as long
                               as one is left. 0: none, and nothing is different or costs more. Else a session keeps, in
                               activation_bytes, max_batch x heads x context (to an input: x max_batch) floats for each
@@ -250,7 +249,8 @@ typedef struct mote_model_info {
   const char* chat_format;      /* "chatml"; NULL: none that mote knows */
   uint32_t gguf_version;
   int32_t encodes, decodes;    /* 1: it has an encoder, a decoder */
-  int32_t decoder_start_token; /* what a decoder is fed first after mote_encode; -1: the file names none */
+  int32_t decoder_start_token; /* what a decoder is fed first after mote_encode; -1: the file names none, and bos_token
+                                  is usual */
 } mote_model_info;
 MOTE_API mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, mote_error* error);
 
@@ -389,7 +389,7 @@ typedef enum mote_on_backend_failure {
 typedef struct mote_session_options {
   size_t struct_bytes;
   uint32_t context;         /* positions, at most 2^24; 0: the trained length, at most 4096. More than trained is
-                               allowed, but not where positions are learned (gpt2) */
+                               allowed, but not where positions are learned (gpt2; of bert it is max_batch) */
   uint32_t max_batch;       /* rows computed at once, 0: 512; at most the context. Longer feeds are cut inside */
   uint32_t max_output_rows; /* rows of logits computed at once, 0: 1; at most max_batch */
   int32_t kv_type;          /* a mote_kv_type */
@@ -449,24 +449,27 @@ MOTE_API mote_status mote_evaluate(mote_session* session, const int32_t* tokens,
  * MOTE_CONTEXT_FULL with both numbers. What the session held before, history included, is gone, unless the call was
  * refused; after a cancel or a failure it holds no input. A decoder then reads the input, and the calls below feed it;
  * mote_rewind(session, 0) begins a new answer to the same input. Snapshots hold the input's tokens; restoring one
- * encodes them again. */
+ * encodes them again (a restore that is cancelled there leaves it to the next call that a decoder runs for; where the
+ * model only encodes, mote_hidden is then MOTE_WRONG_STATE until the next mote_encode). */
 MOTE_API mote_status mote_encode(mote_session* session, const int32_t* tokens, size_t n, mote_error* error);
-/* The encoder's last hidden states [n_rows, d_model] of that input, one row for each token; a view that the next
- * mote_encode, mote_restore or mote_session_close ends. MOTE_WRONG_STATE before the first mote_encode. */
+/* The encoder's last hidden states [*n_rows, *d_model] of that input, one row for each token, as wide as the model's
+ * last layer; a view that the next call on the session ends, after which it can be asked for again. MOTE_UNSUPPORTED
+ * where the model has no encoder, MOTE_WRONG_STATE before the first mote_encode. */
 MOTE_API mote_status mote_hidden(mote_session* session, const float** hidden, size_t* n_rows, size_t* d_model,
                                  mote_error* error);
 enum {
   MOTE_EMBEDDING_RAW = 1 /* as it was pooled; otherwise divided by its Euclidean length (a vector of zeros stays one) */
 };
-/* What the input was pooled to: [n] with n the model's d_model; of a classifier the score of each class, in the order
- * of the labels in its metadata, which MOTE_EMBEDDING_RAW gives as they are (their softmax are probabilities). A view
- * that the next call on the session ends. MOTE_UNSUPPORTED where the model does not pool (mote_model_options.pooling
- * makes it), MOTE_NOT_FINITE when a value is infinite or no number. */
+/* What the input was pooled to, [*n]: as wide as a hidden state; of a classifier the score of each class, in the order
+ * of the labels in its metadata (rnn.classifier.output_labels), which MOTE_EMBEDDING_RAW gives as they are (their
+ * softmax are probabilities). A view that the next call on the session ends. MOTE_UNSUPPORTED where the model does not
+ * pool (mote_model_options.pooling makes it), MOTE_NOT_FINITE when a value is infinite or no number. */
 MOTE_API mote_status mote_embedding(mote_session* session, uint32_t flags, const float** embedding, size_t* n,
                                     mote_error* error);
 
 /* The weights of one layer's attention in the last batch that was run, [n_rows, n_heads, n_positions]: what each row
- * looked at. `tap` is one mote_tap. A row's sum over the positions is 1; what it may not see is 0. Positions are the
+ * looked at. `tap` is one mote_tap. A row's sum over the positions is 1 but for rounding; what it may not see is 0.
+ * (They are computed beside the attention, whose own weights may differ in the last bits.) Positions are the
  * sequence's, from 0 on; the batch's last row stands at position n_positions - 1. (MOTE_TAP_ENCODER_ATTENTION: those of
  * the input, as the rows are. MOTE_TAP_CROSS_ATTENTION: those of the input; rows as of MOTE_TAP_ATTENTION.) A feed runs
  * all tokens but the last, in batches of max_batch: to see every row feed no more at once, and step in the end. Their
@@ -504,8 +507,8 @@ typedef struct mote_text {
 } mote_text;
 
 /* mote_next, as text: holds back an unfinished character and what may become a stop string. mote_feed, mote_prompt,
- * mote_evaluate and mote_rewind begin a new text, unless they are refused: what was held back is dropped. A full
- * context is a finish, not a status. After a finish: MOTE_WRONG_STATE until a new text begins. *text is written
+ * mote_evaluate, mote_encode and mote_rewind begin a new text, unless they are refused: what was held back is dropped.
+ * A full context is a finish, not a status. After a finish: MOTE_WRONG_STATE until a new text begins. *text is written
  * whenever it can be, on a failure too: no bytes, token -1, and the finish so far. What a finish lets go is searched
  * for stop strings like all other text: one that comes with an end token or a full context makes it
  * MOTE_FINISH_STOP_STRING. */

@@ -3,7 +3,8 @@
 // not get lost either, or broken weights would give text that looks right. `append` stores 0, notes the position here,
 // and the run fails.
 //
-// The lowest position counts, and at that the earliest step. A later position changes nothing at an earlier one, so
+// The lowest position counts, and at that the earliest step. A later position changes nothing at an earlier one (an
+// encoder's input is one batch always), so
 // this is what a run of one row at a time would have met: the same sentence for any cut into batches and any lanes.
 #pragma once
 #include <cstdint>

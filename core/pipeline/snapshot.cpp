@@ -273,7 +273,8 @@ Status Sequence::restore(std::span<const uint8_t> from) {
     return status;
   };
   const Result<const uint8_t*> rows_end = visit_rows(header.n_run, rows, import_row);
-  if (!rows_end.ok() && !fall_back(rows_end.status(), failed, Fallback::Moment::running, header.n_run)) {
+  if (!rows_end.ok() &&
+      !fall_back(rows_end.status(), failed, Fallback::Moment::running, header.n_input + header.n_run)) {
     forget_states();
     return rows_end.status();
   }

@@ -47,6 +47,11 @@ TEST_CASE("A call that does not fit the kind of model says which one does, and c
   CHECK(said.sentence == "this model has no encoder: mote_feed takes its tokens");
   CHECK(history(decoder) == Tokens{1, 2, 3});
   CHECK(try_embedding(decoder).status == MOTE_UNSUPPORTED);
+  size_t n_rows = 0, d_model = 0;
+  const float* hidden = nullptr;
+  said = outcome([&](mote_error* e) { return mote_hidden(decoder, &hidden, &n_rows, &d_model, e); });
+  CHECK(said.status == MOTE_UNSUPPORTED);
+  CHECK(contains(said.sentence, "no encoder"));
 
   for (const Outcome& refused : {try_feed(encoder, {1}), outcome([&](mote_error* e) { return mote_step(encoder, e); }),
                                  outcome([&](mote_error* e) { return mote_next(encoder, nullptr, e); })}) {
@@ -62,8 +67,6 @@ TEST_CASE("A call that does not fit the kind of model says which one does, and c
   said = try_feed(both, {1});
   CHECK(said.status == MOTE_WRONG_STATE);
   CHECK(contains(said.sentence, "mote_encode"));
-  size_t n_rows = 0, d_model = 0;
-  const float* hidden = nullptr;
   said = outcome([&](mote_error* e) { return mote_hidden(both, &hidden, &n_rows, &d_model, e); });
   CHECK(said.status == MOTE_WRONG_STATE);
   mote_session_close(both, nullptr);
@@ -105,7 +108,7 @@ TEST_CASE("An encoder's batch is not longer than learned positions reach", "[api
 TEST_CASE("Pooled vectors are the mean, the first and the last of the hidden states, as the caller or the file says",
           "[api][encoder]") {
   const Engine engine(GENERATE("cpu", "reference"));
-  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_bert, toy_t5);
+  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_bert, toy_t5, toy_transducer);
   const Bytes bytes = toy(kSmall).bytes();
   const Tokens tokens = some_tokens(7, 300);
   for (const int32_t pooling :
@@ -122,7 +125,7 @@ TEST_CASE("Pooled vectors are the mean, the first and the last of the hidden sta
     REQUIRE(n_rows == 7);
     REQUIRE(d_model == 32);
     CAPTURE(name_of(toy), pooling);
-    if (pooling == MOTE_POOLING_NONE || (pooling == MOTE_POOLING_OF_MODEL && toy == toy_t5)) {
+    if (pooling == MOTE_POOLING_NONE || (pooling == MOTE_POOLING_OF_MODEL && toy != toy_bert)) {
       CHECK(try_embedding(session).status == MOTE_UNSUPPORTED);
       continue;
     }

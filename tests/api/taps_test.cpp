@@ -136,7 +136,7 @@ TEST_CASE("Rows of weights add up to 1 over what they see, the same bits for any
 }
 
 TEST_CASE("An encoder's rows see all of the input, and so do a decoder's", "[api][taps]") {
-  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_bert, toy_t5);
+  const ToyModel toy = GENERATE(as<ToyModel>{}, toy_bert, toy_t5, toy_transducer);
   const Bytes bytes = toy(kSmall).bytes();
   const mote_model_options options = tapping();
   const auto sees_all = [](size_t, size_t) { return true; };

@@ -78,6 +78,14 @@ class Attention(Case):
                     self.assertAlmostEqual(sum(values), 1, delta=1e-6)
                     self.assertTrue(all((value > 0) == sees(row, i) for i, value in enumerate(values)), (layer, head, row))
 
+    def test_a_classifier_that_pools_by_attention_shows_it(self):
+        model = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/seed_lab/models/reviews-attention.gguf")
+        found = self.weights("-m", model, "-p", "the music was dull but the ending was superb")
+        self.assertEqual(found.shape[:2], (1, 1))
+        self.assertEqual(found.shape[2], found.shape[3])
+        self.assertGreater(found.shape[2], 8)
+        self.assert_rows(found, lambda row, i: True)
+
     def test_rows_add_up_to_1_and_see_no_later_token(self):
         info = strict_json(mote("info", "-m", MODEL, "--json")[0])["model"]
         tokens = ",".join(str(i * 7919 % 384) for i in range(150))

@@ -25,10 +25,13 @@ Result<Value> attend(PlanBuilder& b, Weights& w, const gguf::File& file, const C
     return Status::error(Code::unsupported, "rnn.attention.head_count is {}; attention that pools has one head",
                          layer.n_heads);
   const uint32_t kd = c.key_dim;
+  b.enter_layer(0);                                                  // of attention there is one
   Value q = b.linear(h, w.matrix("attn_q.weight", kd, h.columns));   // [tokens, kd]
   Value k = b.linear(h, w.matrix("attn_k.weight", kd, h.columns));
   State seen = b.append(b.kv_state(1, kd, h.columns), k, h);
-  return b.full_attention(q, seen, {1, static_cast<float>(1 / sqrt_f64(kd)), 0});
+  Value found = b.full_attention(q, seen, {1, static_cast<float>(1 / sqrt_f64(kd)), 0});
+  b.leave_layers();
+  return found;
 }
 
 // [1, classes] of the hidden states [tokens, width].

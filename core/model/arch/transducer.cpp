@@ -1,6 +1,6 @@
 // The transformer of https://arxiv.org/abs/1706.03762, which turns one sequence into another: an encoder, and a decoder
-// that reads it by cross-attention. Sinusoidal positions; norms before the layers (https://arxiv.org/abs/2002.04745)
-// and ReLU between their matrices.
+// that reads it by cross-attention. (Not the RNN transducer of speech recognition.) Sinusoidal positions; norms before
+// the layers (https://arxiv.org/abs/2002.04745) and ReLU between their matrices.
 #include "core/base/math.h"
 #include "core/model/architecture.h"
 #include "core/model/layer.h"
@@ -67,12 +67,13 @@ Status build_transducer(PlanBuilder& b, Weights& w, const gguf::File& file, cons
   MOTE_ASSIGN_OR_RETURN(const uint64_t n_layers,
                         file.get_unsigned("transducer.decoder_block_count", 1, Config::kMaxLayers, c.n_layers));
   MOTE_ASSIGN_OR_RETURN(const LayerConfig config, read_layer_config(file, c, 0));
+  MOTE_ASSIGN_OR_RETURN(const Pooling pooling, read_pooling(file, c, Pooling::none));
   const Transducer transducer{b, w, c, config, w.sinusoids(c.d_model)};
   const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, c.d_model);
 
   b.enter_phase(Phase::encode);
   Value read = transducer.encoder(embedding);   // [tokens, d_model]
-  MOTE_RETURN_IF_ERROR(b.encoded(read));
+  MOTE_RETURN_IF_ERROR(b.encoded(read, pooling == Pooling::none ? Value{} : b.pool(read, pooling)));
   State across;   // the first of one for each layer of the decoder, in a row
   for (uint32_t i = 0; i < n_layers && w.status().ok(); ++i) {
     const State state = transducer.append(Layer(b, w, c, i, "dec."), read, "cross_attn_k", "cross_attn_v");
