@@ -25,6 +25,7 @@ std::string counted(size_t count, const std::string& what) {
 
 Chat::Chat(const RunOptions& options)
     : options_(options), opened_(open_model(options.common)), chain_(make_chain(options.sampling)) {
+  check_decodes(opened_);
   if (opened_.info.encodes != 0)
     throw Failure{kWrongUsage, "the model's encoder reads one text at a time, which -p or -f gives; it does not chat"};
   for (const std::string& stop : options.stops) stops_.push_back(stop.c_str());

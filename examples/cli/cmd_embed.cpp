@@ -17,7 +17,7 @@ struct EmbedOptions {
   CommonOptions common;
   std::vector<std::string> texts;
   std::string tokens, pool, output;
-  bool has_tokens = false, raw = false;
+  bool has_tokens = false, has_output = false, raw = false;
 };
 
 struct PoolName {
@@ -88,7 +88,9 @@ std::string line_of(const Rows& rows, bool pooled) {
 void run(const EmbedOptions& options) {
   if (options.texts.empty() != options.has_tokens)
     throw Failure{kWrongUsage, "what is to be embedded? Texts, or --tokens, and not both"};
+  if (options.has_output && options.output.empty()) throw Failure{kWrongUsage, "--output: the path is empty"};
   if (options.has_tokens) parse_ids(options.tokens, "--tokens");   // wrong usage before the model is looked at
+  if (options.has_output) check_output_is_not_model(options.output, options.common.model);
   mote_model_options model_options{};
   model_options.pooling = pooling_of(options);
   const Opened opened = open_model(options.common, model_options);
@@ -97,11 +99,14 @@ void run(const EmbedOptions& options) {
   for (const std::vector<int32_t>& ids : inputs) longest = std::max(longest, ids.size()), total += ids.size();
   mote_session_options session_options = session_options_of(options.common, MOTE_KV_F32);
   if (session_options.context == 0) session_options.context = static_cast<uint32_t>(longest);
+  if (longest > session_options.context)
+    throw Failure{kFailed, "a text has " + std::to_string(longest) + " tokens, the context " +
+                               std::to_string(session_options.context) + " positions (--context)"};
   session_options.max_batch = static_cast<uint32_t>(longest);   // an input is encoded at once
   const Session session = open_session(opened, session_options);
   const CancelOnInterrupt cancel(session.get());
   const bool pooled = options.pool != "none";
-  if (options.output.empty()) {
+  if (!options.has_output) {
     for (const std::vector<int32_t>& ids : inputs) write_output(line_of(encode(session.get(), options, ids), pooled));
     return;
   }
@@ -131,10 +136,12 @@ void add_embed(CLI::App& app, Chosen& chosen) {
                    "How a text becomes one vector; none: a vector for each token. Without it, as the model says")
       ->check(CLI::IsMember({"mean", "cls", "last", "none"}));
   command->add_flag("--raw", options->raw, "Vectors as they are pooled, not divided by their length");
-  command->add_option("-o,--output", options->output,
-                      "A .npy file instead: float32 [n_texts, d_model], with --pool none [n_tokens of all, d_model]");
-  command->callback([options, tokens, &chosen] {
+  CLI::Option* output = command->add_option(
+      "-o,--output", options->output,
+      "A .npy file instead: float32 [n_texts, d_model], with --pool none [n_tokens of all, d_model]");
+  command->callback([options, tokens, output, &chosen] {
     options->has_tokens = tokens->count() != 0;
+    options->has_output = output->count() != 0;
     chosen = {[options] { run(*options); }, false};
   });
 }

@@ -124,18 +124,19 @@ nlohmann::ordered_json timings_json(const Opened& opened, size_t prompt_tokens, 
 
 void answer_one(const RunOptions& options) {
   const Opened opened = open_model(options.common);
+  check_decodes(opened);
   const Prompt prompt = make_prompt(options, opened);
   const SamplerChain chain = make_chain(options.sampling);
   std::vector<const char*> stops;
   for (const std::string& stop : options.stops) stops.push_back(stop.c_str());
   mote_session_options session_options = run_session_options(options, chain, stops);
   if (encodes_prompt(opened.info)) session_options.max_batch = static_cast<uint32_t>(prompt.ids.size());
-  const Session session = open_session(opened, session_options);
-  if (options.show_prompt && !options.json) write_prompt_text(prompt.text);
   const uint32_t context = context_of(session_options, opened.info);
   if (prompt.ids.size() > context)
     throw Failure{kFailed, "the prompt has " + std::to_string(prompt.ids.size()) + " tokens, the context " +
                                std::to_string(context) + " positions (--context)"};
+  const Session session = open_session(opened, session_options);
+  if (options.show_prompt && !options.json) write_prompt_text(prompt.text);
 
   const CancelOnInterrupt cancel(session.get());
   const Clock::time_point start = Clock::now();

@@ -173,6 +173,11 @@ Opened open_text_model(const CommonOptions& options) {
   return opened;
 }
 
+void check_decodes(const Opened& opened) {
+  if (opened.info.encodes != 0 && opened.info.decodes == 0)
+    throw Failure{kModelRefused, "the model only encodes: mote embed gives its vectors"};
+}
+
 Opened open_vocabulary(const std::string& path) {
   CommonOptions options;
   options.threads = 1;
@@ -255,10 +260,11 @@ std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids)
 }
 
 void check_output_is_not_model(const std::string& output, const std::string& model) {
-  struct stat of_output{}, of_model{};
-  if (stat(model.c_str(), &of_model) == 0 && stat(output.c_str(), &of_output) == 0 &&
-      of_model.st_dev == of_output.st_dev && of_model.st_ino == of_output.st_ino)
-    throw Failure{kWrongUsage, "-o: the output would take the model's place"};
+  struct stat of_output{}, of_part{};
+  if (stat(output.c_str(), &of_output) != 0) return;
+  for (const std::string& part : Sources(model).paths())
+    if (stat(part.c_str(), &of_part) == 0 && of_part.st_dev == of_output.st_dev && of_part.st_ino == of_output.st_ino)
+      throw Failure{kWrongUsage, "-o: the output would take the model's place"};
 }
 
 nlohmann::ordered_json quote_json(const mote_quote& quote) {

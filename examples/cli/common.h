@@ -70,6 +70,8 @@ struct Opened {
 Opened open_model(const CommonOptions& options, const mote_model_options& model_options = {});
 // The same for a command that continues a text and gives no encoder its input.
 Opened open_text_model(const CommonOptions& options);
+// A model that only encodes says nothing: refused.
+void check_decodes(const Opened& opened);
 Opened open_vocabulary(const std::string& path);
 
 // The source of a model's file. Where its name says that it is the first of several (model-00001-of-00003.gguf), those
@@ -80,6 +82,7 @@ class Sources {
   Sources(const Sources&) = delete;
   Sources& operator=(const Sources&) = delete;
   const mote_source* first() const { return chain_.data(); }
+  const std::vector<std::string>& paths() const { return paths_; }
 
  private:
   std::vector<std::string> paths_;

@@ -75,7 +75,8 @@ class Embed(Case):
         for arguments in (["-p", "x", "--system", "y"], ["-p", "x", "--chat-format", "chatml"], []):
             notes = mote("run", "-m", T5, *arguments, expect=2)[1]
             self.assertIn(b"chat", notes)
-        self.assertIn(b"mote_encode", mote("run", "-m", BERT, "--raw", "-p", "x", expect=3)[1])
+        for arguments in (["--raw", "-p", "x"], ["-p", "x"], []):
+            self.assertIn(b"mote embed", mote("run", "-m", BERT, *arguments, expect=3)[1])
 
     def test_a_review_and_a_date_as_texts(self):
         """The models of examples/seed_lab: a classifier's scores, and a text that is read and answered."""
@@ -88,3 +89,18 @@ class Embed(Case):
         found = strict_json(mote("run", "-m", lab("dates"), *words, "--json")[0])
         self.assertEqual((found["text"].strip(), found["finish_reason"], len(found["prompt_ids"])),
                          ("1999-03-03", "end_token", 9))
+
+    def test_the_output_does_not_take_the_model_s_place(self):
+        with open(BERT, "rb") as file:
+            data = file.read()
+        model = self.write("model.gguf", data)
+        notes = mote("embed", "-m", model, "--tokens", "1", "-o", model, expect=2)[1]
+        self.assertIn(b"the model's place", notes)
+        with open(model, "rb") as file:
+            self.assertEqual(file.read(), data)
+        mote("embed", "-m", model, "--tokens", "1", "-o", "", expect=2)
+
+    def test_a_text_that_is_too_long_is_told_before_any_is_embedded(self):
+        out, notes = mote("embed", "-m", BERT, "a", "a b c d e f g h", "-c", "5", expect=1)
+        self.assertEqual(out, b"")
+        self.assertRegex(notes, rb"a text has \d+ tokens, the context 5 positions")

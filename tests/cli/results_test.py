@@ -281,6 +281,8 @@ class Answers(Case):
             whole = file.read()
         expected = mote("run", "-m", MODEL, *SHORT)[0]
         names = [self.write(f"m-0000{i}-of-00003.gguf", part) for i, part in enumerate(split_gguf(whole, 3), 1)]
+        notes = mote("logits", "-m", names[0], "--tokens", "1", "-o", names[1], expect=2)[1]
+        self.assertIn(b"the model's place", notes)
         self.assertEqual(mote("run", "-m", names[0], *SHORT)[0], expected)
         self.assertEqual(mote("run", "-m", os.path.basename(names[0]), *SHORT, cwd=self.folder)[0], expected)
         info = strict_json(mote("info", "-m", names[0], "--json")[0])
