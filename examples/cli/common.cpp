@@ -262,7 +262,8 @@ std::string detokenize(const mote_model* model, const std::vector<int32_t>& ids)
 void check_output_is_not_model(const std::string& output, const std::string& model) {
   struct stat of_output{}, of_part{};
   if (stat(output.c_str(), &of_output) != 0) return;
-  for (const std::string& part : Sources(model).paths())
+  const Sources sources(model);
+  for (const std::string& part : sources.paths())
     if (stat(part.c_str(), &of_part) == 0 && of_part.st_dev == of_output.st_dev && of_part.st_ino == of_output.st_ino)
       throw Failure{kWrongUsage, "-o: the output would take the model's place"};
 }
