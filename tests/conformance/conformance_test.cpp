@@ -80,7 +80,7 @@ void check_op(Op op) {
     for (const BackendEntry& entry : backends_under_test()) check_case(entry, test_case, expected, &report);
   }
   INFO(report.wrong << " of " << report.compared << " comparisons failed:" << report.text);
-  CHECK(report.compared >= cases.size());
+  if (tries_all_backends()) CHECK(report.compared >= cases.size());
   CHECK(report.wrong == 0);
 }
 

@@ -147,6 +147,8 @@ CATCH_REGISTER_LISTENER(CloseBackends)
 
 std::string why_unusable(const BackendEntry& entry) { return has_device(entry) ? share(entry).problem : std::string(); }
 
+bool tries_all_backends() { return std::getenv("MOTE_CONFORMANCE_BACKEND") == nullptr; }
+
 std::vector<BackendEntry> backends_under_test() {
   const char* only = std::getenv("MOTE_CONFORMANCE_BACKEND");
   std::vector<BackendEntry> backends;

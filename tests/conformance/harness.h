@@ -104,6 +104,8 @@ const BackendEntry& oracle_entry();
 // The backends of the registry that have a device on this machine. MOTE_CONFORMANCE_BACKEND: only the one of that name
 // (and an error when it has none).
 std::vector<BackendEntry> backends_under_test();
+// Otherwise MOTE_CONFORMANCE_BACKEND names one, which need not run every op.
+bool tries_all_backends();
 // Empty, or why the backend cannot be used here.
 std::string why_unusable(const BackendEntry& entry);
 

@@ -165,7 +165,7 @@ TEST_CASE("a NaN that a recurrent layer comes to fails the run with its layer an
     }
   }
   CHECK(wrong == "");
-  CHECK(ran >= 3);
+  if (tries_all_backends()) CHECK(ran >= 3);
 }
 
 TEST_CASE("a recurrent layer between two linear ones that read the same input changes neither",
@@ -248,7 +248,7 @@ TEST_CASE("a block of weights with all bits set harms only what depends on it", 
   const std::string wrong = wrong_on_any_backend(cases, &compared);
   INFO(compared << " comparisons");
   CHECK(wrong == "");
-  CHECK(compared >= cases.size());
+  if (tries_all_backends()) CHECK(compared >= cases.size());
 }
 
 TEST_CASE("random bytes as weights never crash a backend", "[conformance][special]") {

@@ -87,14 +87,27 @@ void call(mote_session* session, uint8_t what, uint32_t n_vocab) {
   }
 }
 
+// Views of what was run last, where there are any.
+void look(mote_session* session, uint32_t layer) {
+  mote_error error{};
+  const float* values = nullptr;
+  size_t rows = 0, columns = 0, positions = 0;
+  fine(mote_hidden(session, &values, &rows, &columns, &error), error);
+  fine(mote_embedding(session, 0, &values, &columns, &error), error);
+  for (const int32_t tap : {MOTE_TAP_ATTENTION, MOTE_TAP_ENCODER_ATTENTION, MOTE_TAP_CROSS_ATTENTION})
+    fine(mote_attention(session, tap, layer, &values, &rows, &columns, &positions, &error), error);
+}
+
 void use(mote_session* session, Cursor calls, uint32_t n_vocab) {
   mote_error error{};
   int32_t token = 0;
   int32_t input[6];
   for (size_t i = 0; i < 6; ++i) input[i] = static_cast<int32_t>(i * 11 % n_vocab);
   fine(mote_encode(session, input, 6, &error), error);
+  look(session, 0);
   call(session, 19, n_vocab);   // feeds 20
   for (int i = 0; i < 3; ++i) fine(mote_next(session, &token, &error), error);
+  for (uint32_t layer = 0; layer < 3; ++layer) look(session, layer);
   while (!calls.empty()) call(session, calls.byte(), n_vocab);
   const int32_t* tokens = nullptr;
   size_t n = 0;
@@ -134,17 +147,23 @@ class FailingEngine {
 void run(mote_engine* engine, Input calls, Input model_bytes) {
   const ExactBytes bytes(model_bytes);
   const mote_source source = bytes.source();
-  const mote_session_options options = options_for(calls.empty() ? uint8_t{0} : calls.front());
+  const uint8_t choice = calls.empty() ? uint8_t{0} : calls.front();
+  const mote_session_options options = options_for(choice);
+  mote_model_options model_options{};
+  model_options.struct_bytes = sizeof model_options;
+  if ((choice >> 3 & 1) != 0)
+    model_options.taps = MOTE_TAP_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
   mote_quote model_quote{}, session_quote{};
   model_quote.struct_bytes = session_quote.struct_bytes = sizeof(mote_quote);
   mote_error error{};
-  if (!fine(mote_model_quote(engine, &source, nullptr, &options, &model_quote, &session_quote, &error), error)) return;
+  if (!fine(mote_model_quote(engine, &source, &model_options, &options, &model_quote, &session_quote, &error), error))
+    return;
   if (model_quote.total_bytes > kMostBytes || session_quote.total_bytes > kMostBytes) wrong("an absurd quote");
   const Memory model_memory(model_quote.total_bytes + model_quote.fallback_bytes),
       session_memory(session_quote.total_bytes);
   mote_model* model = nullptr;
   mote_session* session = nullptr;
-  if (!fine(mote_model_open(engine, &source, nullptr, model_memory.lent(), &model, &error), error)) return;
+  if (!fine(mote_model_open(engine, &source, &model_options, model_memory.lent(), &model, &error), error)) return;
   mote_model_info info{};
   info.struct_bytes = sizeof info;
   if (mote_model_get_info(model, &info, &error) != MOTE_OK) wrong(error.message);
