@@ -23,6 +23,10 @@ class Tensors {
     to_.add_tensor(name, Format::f32, {count}, float_weights(Format::f32, values));
   }
   void norm(const std::string& name) { vector(name, options_.d_model, 0.8f, 1.2f); }
+  void layer_norm(const std::string& name) {   // with a bias
+    norm(name + ".weight");
+    vector(name + ".bias", options_.d_model, -0.2f, 0.2f);
+  }
   void linear(const std::string& name, uint64_t rows, uint64_t columns) {   // with a bias
     matrix(name + ".weight", rows, columns);
     vector(name + ".bias", rows, -0.2f, 0.2f);
@@ -78,21 +82,17 @@ GgufBuilder toy_bert(const ToyOptions& options) {
   model.set_u32("bert.pooling_type", options.pooling_type);
   const uint64_t d = options.d_model;
   Tensors tensors(model, options);
-  const auto norm = [&](const std::string& name) {
-    tensors.norm(name + ".weight");
-    tensors.vector(name + ".bias", d, -0.2f, 0.2f);
-  };
   tensors.matrix("token_embd.weight", options.embedding, options.n_vocab, d);
   tensors.matrix("position_embd.weight", options.embedding, options.context, d);
   tensors.matrix("token_types.weight", Format::f32, 2, d);
-  norm("token_embd_norm");
+  tensors.layer_norm("token_embd_norm");
   for (uint32_t i = 0; i < options.n_layers; ++i) {
     const std::string layer = "blk." + std::to_string(i) + ".";
     for (const char* which : {"attn_q", "attn_k", "attn_v", "attn_output"}) tensors.linear(layer + which, d, d);
-    norm(layer + "attn_output_norm");
+    tensors.layer_norm(layer + "attn_output_norm");
     tensors.linear(layer + "ffn_up", options.d_ff, d);
     tensors.linear(layer + "ffn_down", d, options.d_ff);
-    norm(layer + "layer_output_norm");
+    tensors.layer_norm(layer + "layer_output_norm");
   }
   return model;
 }
@@ -147,24 +147,20 @@ GgufBuilder toy_transducer(const ToyOptions& options) {
   model.set_f32("transducer.attention.layer_norm_epsilon", options.rms_epsilon);
   const uint64_t d = options.d_model;
   Tensors tensors(model, options);
-  const auto norm = [&](const std::string& name) {
-    tensors.norm(name + ".weight");
-    tensors.vector(name + ".bias", d, -0.2f, 0.2f);
-  };
   tensors.matrix("token_embd.weight", options.embedding, options.n_vocab, d);
   for (const std::string stack : {"enc.", "dec."}) {
     for (uint32_t i = 0; i < options.n_layers; ++i) {
       const std::string layer = stack + "blk." + std::to_string(i) + ".";
       for (const char* kind : {"attn", "cross_attn"}) {
         if (stack == "enc." && kind[0] == 'c') continue;
-        norm(layer + kind + "_norm");
+        tensors.layer_norm(layer + kind + "_norm");
         for (const char* which : {"_q", "_k", "_v", "_output"}) tensors.matrix(layer + kind + which + ".weight", d, d);
       }
-      norm(layer + "ffn_norm");
+      tensors.layer_norm(layer + "ffn_norm");
       tensors.linear(layer + "ffn_up", options.d_ff, d);
       tensors.linear(layer + "ffn_down", d, options.d_ff);
     }
-    norm(stack + "output_norm");
+    tensors.layer_norm(stack + "output_norm");
   }
   if (!options.tied) tensors.matrix("output.weight", options.output, options.n_vocab, d);
   return model;
