@@ -6,6 +6,7 @@
 #include "core/sampler/sampler.h"
 #include "mote_build.h"
 #include "platform/cpu_features.h"
+#include "platform/instruction_sets.h"
 #include "platform/memory.h"
 
 namespace mote {
@@ -122,9 +123,8 @@ class EngineOpening {
         return Status::error(Code::invalid_argument, "extra_backends[{}] is NULL", i);
     MOTE_RETURN_IF_ERROR(check_extras());
     const std::string_view wanted = options_.instruction_set == nullptr ? "auto" : options_.instruction_set;
-    if (wanted != "auto" && wanted != "baseline")
-      return Status::error(Code::invalid_argument, "instruction_set is {}; it must be auto or baseline", wanted);
-    instruction_sets_ = wanted == "baseline" ? 0 : UINT32_MAX;
+    if (!find_instruction_set(wanted, &instruction_sets_))
+      return Status::error(Code::invalid_argument, "instruction_set is {}; known are {}", wanted, kInstructionSetNames);
     return {};
   }
 
@@ -299,7 +299,8 @@ class EngineOpening {
  private:
   const mote_engine_options& options_;
   CpuLimits limits_;
-  uint32_t threads_ = 1, instruction_sets_ = UINT32_MAX;
+  uint32_t threads_ = 1;
+  IsaBits instruction_sets_ = UINT32_MAX;
   size_t count_ = 0;
   Status first_reason_;   // why the first of those that are off is off
   mote_engine* engine_ = nullptr;

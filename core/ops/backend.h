@@ -170,9 +170,8 @@ class Executor {
 // What the engine lends its backends.
 struct BackendServices {
   Parallel parallel;
-  // Which of the processor's instruction sets kernels may use beyond the library's baseline, as the bits of the
-  // backend (backends/cpu/isa.h); 0 leaves the scalar ones. For tests and comparisons: no bit of a result depends on
-  // it.
+  // Which of the processor's instruction sets kernels may use beyond the library's baseline, as bits of
+  // platform/instruction_sets.h; 0 leaves the scalar ones. For tests and comparisons: no bit of a result depends on it.
   uint32_t instruction_sets = UINT32_MAX;
 };
 

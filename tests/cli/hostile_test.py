@@ -110,7 +110,7 @@ class Numbers(Case):
                                          (bench, environment, "baseline"),
                                          ((*bench, "--instruction-set", "auto"), environment, "auto")):
             self.assertEqual(strict_json(mote(*arguments, env=env)[0])[0]["instruction_set"], expected)
-        self.assertIn(b"MOTE_CPU_ISA is sse9", mote(*bench, env=dict(os.environ, MOTE_CPU_ISA="sse9"), expect=2)[1])
+        self.assertIn(b"mote: instruction_set is sse9", mote(*bench, env=dict(os.environ, MOTE_CPU_ISA="sse9"), expect=2)[1])
         mote(*bench, "--instruction-set", "auto", env=dict(os.environ, MOTE_CPU_ISA="sse9"))
         # It is the library that refuses a wrong name, which shows that the name reaches it.
         self.assertIn(b"mote: instruction_set is sse9", mote(*bench, "--instruction-set", "sse9", expect=2)[1])

@@ -125,6 +125,36 @@ TEST_CASE("each bit of the instruction sets stands for the feature of its name",
   CHECK(isa_bits(features) == kIsaAvx2);
   features.fma = features.f16c = true;
   CHECK(isa_bits(features) == kIsaHaswell);
+  features.avx512f = features.avx512bw = features.avx512vl = true;
+  CHECK(isa_bits(features) == kIsaHaswell);   // all four or nothing
+  features.avx512dq = true;
+  CHECK(isa_bits(features) == kIsaSkylakeX);
+  features.avx512vnni = true;
+  CHECK(isa_bits(features) == kIsaIceLake);
+  features.avx_vnni = true;
+  CHECK(isa_bits(features) == (kIsaIceLake | kIsaAvxVnni));
+  CpuFeatures arm;
+  arm.dotprod = true;
+  CHECK(isa_bits(arm) == kIsaDotprod);
+  arm.i8mm = true;
+  CHECK(isa_bits(arm) == (kIsaDotprod | kIsaI8mm));
+}
+
+TEST_CASE("an instruction set is found by its name, and no other word is one", "[cpu][dispatch]") {
+  IsaBits allowed = 7;
+  CHECK_FALSE(find_instruction_set("", &allowed));
+  CHECK_FALSE(find_instruction_set("AUTO", &allowed));
+  CHECK_FALSE(find_instruction_set("auto ", &allowed));
+  CHECK(allowed == 7);
+  CHECK(find_instruction_set("auto", &allowed));
+  CHECK(allowed == UINT32_MAX);
+  CHECK(find_instruction_set("baseline", &allowed));
+  CHECK(allowed == kIsaBaseline);
+  CHECK(std::string_view(kInstructionSetNames).starts_with("auto, baseline"));
+#if defined(__x86_64__)
+  CHECK(find_instruction_set("avx512", &allowed));
+  CHECK(allowed == kIsaSkylakeX);
+#endif
 }
 
 }   // namespace mote::test
