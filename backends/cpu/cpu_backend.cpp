@@ -53,7 +53,7 @@ Result<Executor*> CpuBackend::open(const PlanPart& part, Program* program, const
       (states.empty() ? measured : states[id]).take(info, shape, session_arena);
   }
   if (footprint != nullptr) footprint->state_bytes += session_arena.used_bytes() - before_states;
-  const StepScratch scratch = take_scratch(part, shape, parallel.lanes, session_arena);
+  const StepScratch scratch = take_scratch(part, shape, parallel.lanes, available, session_arena);
   MOTE_RETURN_IF_ERROR(session_arena.status("the session on backend cpu"));
   if (executor == nullptr) return static_cast<Executor*>(nullptr);
   executor->program = static_cast<const CpuProgram*>(program);

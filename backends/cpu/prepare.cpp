@@ -61,8 +61,8 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
   const AttentionTable* attention = choose_table(attention_variants(), available);
   const NormTable* norm = choose_table(norm_variants(), available);
   const ElementwiseTable* elementwise = choose_table(elementwise_variants(), available);
-  Value quantized;   // the Value whose codes are in the scratch
-  uint32_t quantized_unit = 0;
+  Value formed;   // the Value that stands in the scratch, and how
+  const InputForm* form = nullptr;
   for (uint32_t i = 0; i < part.count; ++i) {
     const Step& step = part.steps()[i];
     const std::string_view op = op_info(step.op).name;
@@ -78,15 +78,14 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
     prepared.elementwise = elementwise;
     if (step.op == Op::linear) {
       prepared.linear = choose_linear(step.matrix.format, available);
-      if (prepared.linear.unit != 0) {
-        prepared.input_quantized =
-            quantized.exists() && quantized.id == step.inputs[0].id && quantized_unit == prepared.linear.unit;
-        quantized = step.inputs[0];
-        quantized_unit = prepared.linear.unit;
+      if (prepared.linear->form != nullptr) {
+        prepared.input_formed = formed.exists() && formed.id == step.inputs[0].id && form == prepared.linear->form;
+        formed = step.inputs[0];
+        form = prepared.linear->form;
       }
     } else if (step.op == Op::rnn) {
       prepared.linear = choose_linear(step.matrix.format, available);
-      quantized = {};   // its own codes take the place of those before
+      formed = {};   // its own input takes the place of the one before
     }
     if (!steps.empty()) steps[i] = prepared;
   }
@@ -112,23 +111,23 @@ Status check_shape(const PlanPart& part, const SessionShape& shape) {
   return {};
 }
 
-StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena) {
-  uint64_t codes = 0, scales = 0, sums = 0, row = 0, records = 0, chunks = 0, lane_floats = 0;
+StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, IsaBits available,
+                         Arena& arena) {
+  uint64_t input = 0, row = 0, records = 0, chunks = 0, lane_bytes = 0;
   for (const Step& step : part.steps()) {
     if (step.op == Op::linear || step.op == Op::rnn) {
-      lane_floats = std::max(lane_floats, uint64_t{kLinearScratchBytes} / sizeof(float));
+      const LinearKernel* kernel = choose_linear(step.matrix.format, available);
+      if (kernel == nullptr) continue;   // `compile` has refused it
+      lane_bytes = std::max(lane_bytes, kernel->scratch_bytes(step.matrix.columns));
       if (step.op == Op::rnn) row = std::max(row, uint64_t{step.output.columns});
-      const uint32_t unit = format_info(step.matrix.format).block_values;
-      if (unit == 1) continue;
-      const uint64_t rows = step.op == Op::rnn ? 1 : most_rows_of(step.inputs[0], shape);
-      codes = std::max(codes, rows * step.matrix.columns);
-      scales = std::max(scales, rows * step.matrix.columns / unit);
-      sums = std::max(sums, rows * step.matrix.columns / 16);
+      if (kernel->form == nullptr) continue;
+      const uint32_t rows = step.op == Op::rnn ? 1 : most_rows_of(step.inputs[0], shape);
+      input = std::max(input, kernel->form->bytes(rows, step.matrix.columns));
     } else if (step.op == Op::position_embed) {
       row = std::max(row, uint64_t{step.output.columns});
     } else if (attends(step.op)) {
       const StateInfo& state = part.plan->states[step.state.id];
-      lane_floats = std::max(lane_floats, attention_scratch_floats(state.key_dim, state.value_dim));
+      lane_bytes = std::max(lane_bytes, attention_scratch_floats(state.key_dim, state.value_dim) * sizeof(float));
       const uint64_t context_chunks = (uint64_t{capacity_of(state, shape)} + kAttentionChunk - 1) / kAttentionChunk;
       const uint64_t seen =
           state.window == 0 ? context_chunks : std::min<uint64_t>(context_chunks, state.window / kAttentionChunk + 2);
@@ -139,13 +138,11 @@ StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32
     }
   }
   StepScratch scratch;
-  scratch.codes = arena.take<int16_t>(codes);
-  scratch.scales = arena.take<float>(scales);
-  scratch.sums = arena.take<int16_t>(sums);
+  scratch.input = arena.take<uint8_t>(input);
   scratch.row = arena.take<float>(row);
   scratch.records = arena.take<float>(records * chunks);
   scratch.record_chunks = static_cast<uint32_t>(chunks);
-  scratch.lane_bytes = round_up(lane_floats * sizeof(float), kArenaAlignment);
+  scratch.lane_bytes = round_up(lane_bytes, kArenaAlignment);
   scratch.lanes = arena.take<uint8_t>(scratch.lane_bytes * lanes);
   return scratch;
 }

@@ -12,7 +12,7 @@ namespace mote {
 Status run_rnn(const PreparedStep& prepared, const RunContext& context) {
   const Step& step = *prepared.step;
   const Matrix& matrix = step.matrix;
-  const uint32_t width = matrix.rows, unit = prepared.linear.unit, rows = context.rows(step.output);
+  const uint32_t width = matrix.rows, rows = context.rows(step.output);
   const StepScratch& scratch = context.scratch;
   RecurrentState& state = context.recurrent[step.state.id];
   const float* x = context.input(prepared, 0);
@@ -29,22 +29,20 @@ Status run_rnn(const PreparedStep& prepared, const RunContext& context) {
   job.columns = matrix.columns;
   job.x_rows = 1;
   job.x = h;
-  job.codes = scratch.codes.data();
-  job.scales = scratch.scales.data();
-  job.sums = scratch.sums.data();
+  job.input = scratch.input.data();
   job.y = scratch.row.data();
   job.y_columns = width;
-  const uint32_t piece = static_cast<uint32_t>(round_up(width / context.parallel.lanes + 1, 4));
+  const uint32_t piece = width / context.parallel.lanes + 1;
   for (uint32_t row = 0; row < rows; ++row) {
-    if (unit != 0)
-      prepared.linear.quantize({h, width, unit, scratch.codes.data(), scratch.scales.data(), scratch.sums.data()});
+    if (const InputForm* form = prepared.linear->form; form != nullptr)
+      form->make({h, width, 1, 0, 1, scratch.input.data()});
     for_pieces(context.parallel, width, piece, uint64_t{width} * width,
                [&](uint32_t begin, uint32_t end, uint32_t lane) {
                  LinearJob part = job;
                  part.first_row = begin;
                  part.end_row = end;
                  part.scratch = scratch.lane(lane);
-                 prepared.linear.kernel(part);
+                 prepared.linear->run(part);
                });
     bool has_nan = false;
     for (uint32_t i = 0; i < width; ++i) {

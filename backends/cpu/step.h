@@ -19,8 +19,8 @@ namespace mote {
 // A step with its kernels chosen: made once per model.
 struct PreparedStep {
   const Step* step = nullptr;
-  LinearChoice linear;                             // ops linear, rnn
-  bool input_quantized = false;                    // linear: an earlier step has left the codes of this input
+  const LinearKernel* linear = nullptr;            // ops linear, rnn
+  bool input_formed = false;                       // linear: an earlier step has left this input in the kernel's form
   const AttentionTable* attention = nullptr;       // ops attention, attention_weights
   const NormTable* norm = nullptr;                 // ops rms_norm, layer_norm
   const ElementwiseTable* elementwise = nullptr;   // ops activate, gate, add, scale, softcap, rope
@@ -29,10 +29,7 @@ struct PreparedStep {
 // Working memory of a session, used by one step after the other. What a part needs depends on its steps and the
 // session's shape alone.
 struct StepScratch {
-  // The int8 codes of the last quantised Value: [rows, columns], see QuantizeJob.
-  std::span<int16_t> codes;
-  std::span<float> scales;
-  std::span<int16_t> sums;
+  std::span<uint8_t> input;   // the Value that `linear` read last, in the form of its kernel: see InputForm
   std::span<float> row;       // position_embed: what it adds to one row; rnn: its product
   std::span<float> records;   // attention split over chunks: [heads, chunks, record]
   uint32_t record_chunks = 0;
@@ -42,7 +39,8 @@ struct StepScratch {
   void* lane(uint32_t index) const { return lanes.data() + index * lane_bytes; }
 };
 // Takes all of it from the arena (or only measures). Needs the part alone, not the program.
-StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, Arena& arena);
+StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32_t lanes, IsaBits available,
+                         Arena& arena);
 
 struct RunContext {
   const Batch& batch;

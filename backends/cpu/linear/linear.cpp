@@ -18,15 +18,11 @@ constexpr LinearVariant kVariants[] = {
 
 std::span<const LinearVariant> linear_variants() { return kVariants; }
 
-LinearChoice choose_linear(Format format, IsaBits available) {
-  const uint32_t values = format_info(format).block_values;
-  LinearChoice choice;
-  choice.unit = values == 1 ? 0 : values;
+const LinearKernel* choose_linear(Format format, IsaBits available) {
+  const LinearKernel* choice = nullptr;
   for (const LinearVariant& variant : kVariants) {
-    if ((variant.required & ~available) != 0) continue;
-    choice.quantize = variant.table->quantize;
-    if (const LinearKernel kernel = variant.table->by_format[static_cast<uint8_t>(format)]; kernel != nullptr)
-      choice.kernel = kernel;
+    const LinearKernel& kernel = variant.table->by_format[static_cast<uint8_t>(format)];
+    if ((variant.required & ~available) == 0 && kernel.run != nullptr) choice = &kernel;
   }
   return choice;
 }

@@ -4,7 +4,7 @@
 //
 //   F32, F16, BF16     unit = one element; weights widened to f32, x in f32
 //     partial[u % 16] = fma(w[u], x[u], partial[u % 16])
-//   blocks of 32       Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4; x as int8 blocks of 32 (`quantize_row` below)
+//   blocks of 32       Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4; x as int8 blocks of 32 (`InputForm` below)
 //     dot             = sum (code_w - zero) * code_x                                      exact in int32
 //     partial[u % 16] = fma(d_w * d_x, f32(dot), partial[u % 16])
 //     with a min (Q4_1, Q5_1), right after it: fma(m_w * d_x, f32(sum of code_x), partial[u % 16])
@@ -42,31 +42,39 @@ struct LinearJob {
   uint32_t columns;   // K, a multiple of the format's block values
   uint32_t first_row, end_row;
   uint32_t x_rows;
-  const float* x;         // [x_rows, K]; formats of single elements read this
-  const int16_t* codes;   // [x_rows, K]; the others read these: int8 codes kept in 16 bits, scales and sums
-  const float* scales;    // [x_rows, K / unit]
-  const int16_t* sums;    // [x_rows, K / 16], of 16 codes each
+  const float* x;         // [x_rows, K]; kernels without an input form read this
+  const uint8_t* input;   // the others: x in that form, 64-aligned
   const float* bias;      // [rows] or null
   float* y;               // [x_rows, y_columns]
   size_t y_columns;
-  void* scratch;   // kLinearScratchBytes of this lane, 64-aligned
+  void* scratch;   // scratch_bytes(K) of this lane, 64-aligned
 };
-using LinearKernel = void (*)(const LinearJob&);
 
-// One row of x as int8 blocks of `unit` values. The block's largest magnitude is taken first:
+// The rows of x as int8 blocks of `unit` values. A block's largest magnitude is taken first:
 //   infinite or NaN: codes 0, scale NaN       below 2^-100: codes 0, scale 0
 //   otherwise        scale = largest / 127; code = x * (127 / largest), rounded to nearest, ties to even
-// Codes lie in [-127, 127]. sums[j] = sum of codes 16 j .. 16 j + 15.
-struct QuantizeJob {
-  const float* x;         // [count]
-  uint32_t count, unit;   // unit 32 or 256, divides count
-  int16_t* codes;         // [count]
-  float* scales;          // [count / unit]
-  int16_t* sums;          // [count / 16]
+// Codes lie in [-127, 127]. How codes, scales and sums of codes lie in memory is the kernel's own business: a form is
+// made for a Value once and read by every `linear` step of the same form.
+struct InputJob {
+  const float* x;   // [rows, K]
+  uint32_t columns, rows;
+  uint32_t first_row,
+      end_row;      // those to make; first_row a multiple of rows_together, and end_row too unless it is rows
+  uint8_t* input;   // of all rows, 64-aligned
 };
-using QuantizeKernel = void (*)(const QuantizeJob&);
+struct InputForm {
+  void (*make)(const InputJob&);
+  uint64_t (*bytes)(uint32_t rows, uint32_t columns);   // of all rows; never falls as rows grows
+  uint32_t rows_together;
+};
 
-inline constexpr uint32_t kLinearScratchBytes = 50u << 10;
+// What one source compiled for one instruction set offers for a format.
+struct LinearKernel {
+  void (*run)(const LinearJob&);   // null: nothing
+  const InputForm* form;           // null: it reads x itself
+  uint64_t (*scratch_bytes)(uint32_t columns);
+  uint32_t rows_together;   // weight rows that are best kept in one call
+};
 
 #define MOTE_FORMAT(name, number, values, bytes) +1
 inline constexpr uint32_t kFormatCount = 0
@@ -74,10 +82,8 @@ inline constexpr uint32_t kFormatCount = 0
     ;
 #undef MOTE_FORMAT
 
-// What one source compiled for one instruction set offers; null where it has no kernel for a format.
 struct LinearTable {
   LinearKernel by_format[kFormatCount];   // in the order of Format
-  QuantizeKernel quantize;
 };
 
 // What one row of kernels.inc becomes.
@@ -88,12 +94,7 @@ struct LinearVariant {
 };
 std::span<const LinearVariant> linear_variants();   // the scalar one first
 
-// The kernel that runs weights of `format`; kernel is null if the format is not in this build.
-struct LinearChoice {
-  LinearKernel kernel = nullptr;
-  QuantizeKernel quantize = nullptr;
-  uint32_t unit = 0;   // x as int8 blocks of 32 or 256; 0: as f32
-};
-LinearChoice choose_linear(Format format, IsaBits available);
+// The kernel that runs weights of `format`; null if the format is not in this build.
+const LinearKernel* choose_linear(Format format, IsaBits available);
 
 }   // namespace mote

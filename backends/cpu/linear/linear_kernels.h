@@ -33,7 +33,63 @@ struct LinearScratch {
   } panel;
   float partial[kXRows][kPanelRows][kLanes];
 };
-static_assert(sizeof(LinearScratch) <= kLinearScratchBytes);
+uint64_t panel_scratch_bytes(uint32_t /*columns*/) { return sizeof(LinearScratch); }
+
+// ------------------------------------------------------------------------------------------ the input
+
+// The form of these kernels: int8 codes kept in 16 bits [rows, K], scales [rows, K / unit], sums of 16 codes each
+// [rows, K / 16].
+struct Codes {
+  int16_t* codes;
+  float* scales;
+  int16_t* sums;
+};
+
+constexpr uint64_t to_line(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+template <uint32_t unit>
+uint64_t codes_bytes(uint32_t rows, uint32_t columns) {
+  const uint64_t count = uint64_t{rows} * columns;
+  return to_line(count * 2) + to_line(count / unit * 4) + to_line(count / 16 * 2);
+}
+
+template <uint32_t unit>
+inline Codes place_codes(uint8_t* input, uint32_t rows, uint32_t columns) {
+  const uint64_t count = uint64_t{rows} * columns;
+  uint8_t* scales = input + to_line(count * 2);
+  uint8_t* sums = scales + to_line(count / unit * 4);
+  return {reinterpret_cast<int16_t*>(input), reinterpret_cast<float*>(scales), reinterpret_cast<int16_t*>(sums)};
+}
+
+inline void quantize_block(const float* x, uint32_t unit, int16_t* codes, float* scale) {
+  int32_t top = 0;   // the bits of |x| rise with |x|; infinity and NaN are above all
+  for (uint32_t i = 0; i < unit; ++i) {
+    const int32_t magnitude = static_cast<int32_t>(bits_as<uint32_t>(x[i]) & 0x7fffffffu);
+    top = magnitude > top ? magnitude : top;
+  }
+  const float largest = bits_as<float>(static_cast<uint32_t>(top));
+  if (top >= 0x7f800000 || largest < 0x1p-100f) {
+    *scale = top >= 0x7f800000 ? bits_as<float>(0x7fc00000u) : 0.0f;
+    for (uint32_t i = 0; i < unit; ++i) codes[i] = 0;
+    return;
+  }
+  *scale = largest / 127.0f;
+  const float inverse = 127.0f / largest;
+  for (uint32_t i = 0; i < unit; ++i) codes[i] = static_cast<int16_t>(round_to_int_f32(x[i] * inverse));
+}
+
+template <uint32_t unit>
+void make_codes(const InputJob& job) {
+  const Codes to = place_codes<unit>(job.input, job.rows, job.columns);
+  const size_t end = size_t{job.end_row} * job.columns;
+  for (size_t at = size_t{job.first_row} * job.columns; at < end; at += unit)
+    quantize_block(job.x + at, unit, to.codes + at, to.scales + at / unit);
+  for (size_t j = size_t{job.first_row} * job.columns / 16; j < end / 16; ++j) {
+    int sum = 0;
+    for (uint32_t i = 0; i < 16; ++i) sum += to.codes[j * 16 + i];
+    to.sums[j] = static_cast<int16_t>(sum);
+  }
+}
 
 // ------------------------------------------------------------------------------------------ blocks
 
@@ -107,6 +163,7 @@ template <class F>
 void linear_blocks(const LinearJob& job) {
   LinearScratch& scratch = *static_cast<LinearScratch*>(job.scratch);
   const uint32_t units = job.columns / F::kUnit, panel_units = kPanelValues / F::kUnit, sums = job.columns / 16;
+  const Codes input = place_codes<F::kUnit>(const_cast<uint8_t*>(job.input), job.x_rows, job.columns);
   for (uint32_t row = job.first_row; row < job.end_row; row += kPanelRows) {
     const uint32_t rows = job.end_row - row < kPanelRows ? job.end_row - row : kPanelRows;
     for (uint32_t x0 = 0; x0 < job.x_rows; x0 += kXRows) {
@@ -116,9 +173,9 @@ void linear_blocks(const LinearJob& job) {
         const uint32_t count = units - first < panel_units ? units - first : panel_units;
         if (x0 == 0 || units > panel_units) unpack_panel<F>(job, row, rows, first, count, scratch.panel.integers);
         for (uint32_t x = 0; x < x_rows; ++x) {
-          const int16_t* codes = job.codes + size_t{x0 + x} * job.columns + first * F::kUnit;
-          const float* scales = job.scales + size_t{x0 + x} * units + first;
-          const int16_t* row_sums = job.sums + size_t{x0 + x} * sums + first * (F::kUnit / 16);
+          const int16_t* codes = input.codes + size_t{x0 + x} * job.columns + first * F::kUnit;
+          const float* scales = input.scales + size_t{x0 + x} * units + first;
+          const int16_t* row_sums = input.sums + size_t{x0 + x} * sums + first * (F::kUnit / 16);
           for (uint32_t r = 0; r < rows; ++r)
             multiply_row<F::kUnit, F::kMins>(scratch.panel.integers, r, count, codes, scales, row_sums,
                                              scratch.partial[x][r]);
@@ -163,35 +220,6 @@ void linear_elements(const LinearJob& job) {
       }
       for (uint32_t x = 0; x < x_rows; ++x) store_outputs(job, row, rows, x0 + x, scratch.partial[x]);
     }
-  }
-}
-
-// ------------------------------------------------------------------------------------------ the input
-
-inline void quantize_block(const float* x, uint32_t unit, int16_t* codes, float* scale) {
-  int32_t top = 0;   // the bits of |x| rise with |x|; infinity and NaN are above all
-  for (uint32_t i = 0; i < unit; ++i) {
-    const int32_t magnitude = static_cast<int32_t>(bits_as<uint32_t>(x[i]) & 0x7fffffffu);
-    top = magnitude > top ? magnitude : top;
-  }
-  const float largest = bits_as<float>(static_cast<uint32_t>(top));
-  if (top >= 0x7f800000 || largest < 0x1p-100f) {
-    *scale = top >= 0x7f800000 ? bits_as<float>(0x7fc00000u) : 0.0f;
-    for (uint32_t i = 0; i < unit; ++i) codes[i] = 0;
-    return;
-  }
-  *scale = largest / 127.0f;
-  const float inverse = 127.0f / largest;
-  for (uint32_t i = 0; i < unit; ++i) codes[i] = static_cast<int16_t>(round_to_int_f32(x[i] * inverse));
-}
-
-inline void quantize_rows(const QuantizeJob& job) {
-  for (uint32_t u = 0; u < job.count / job.unit; ++u)
-    quantize_block(job.x + size_t{u} * job.unit, job.unit, job.codes + size_t{u} * job.unit, job.scales + u);
-  for (uint32_t j = 0; j < job.count / 16; ++j) {
-    int sum = 0;
-    for (uint32_t i = 0; i < 16; ++i) sum += job.codes[size_t{j} * 16 + i];
-    job.sums[j] = static_cast<int16_t>(sum);
   }
 }
 

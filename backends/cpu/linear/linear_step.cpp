@@ -6,15 +6,15 @@
 namespace mote {
 namespace {
 
-void quantize_input(const PreparedStep& prepared, const RunContext& context, uint32_t rows) {
-  const uint32_t columns = prepared.step->matrix.columns, unit = prepared.linear.unit;
+uint32_t whole_groups(uint32_t count, uint32_t together) { return (count + together - 1) / together * together; }
+
+void form_input(const PreparedStep& prepared, const RunContext& context, uint32_t rows) {
+  const uint32_t columns = prepared.step->matrix.columns;
+  const InputForm& form = *prepared.linear->form;
   const float* x = context.input(prepared, 0);
-  const StepScratch& scratch = context.scratch;
-  for_pieces(context.parallel, rows, 4, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
-    for (size_t row = begin; row < end; ++row)
-      prepared.linear.quantize({x + row * columns, columns, unit, scratch.codes.data() + row * columns,
-                                scratch.scales.data() + row * (columns / unit),
-                                scratch.sums.data() + row * (columns / 16)});
+  const uint32_t piece = whole_groups(4, form.rows_together);
+  for_pieces(context.parallel, rows, piece, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
+    form.make({x, columns, rows, begin, end, context.scratch.input.data()});
   });
 }
 
@@ -25,7 +25,7 @@ Status run_linear(const PreparedStep& prepared, const RunContext& context) {
   const Matrix& matrix = step.matrix;
   const uint32_t rows = context.rows(step.output);
   if (rows == 0) return {};
-  if (prepared.linear.unit != 0 && !prepared.input_quantized) quantize_input(prepared, context, rows);
+  if (prepared.linear->form != nullptr && !prepared.input_formed) form_input(prepared, context, rows);
 
   LinearJob job = {};
   job.weights = matrix.data;
@@ -33,23 +33,21 @@ Status run_linear(const PreparedStep& prepared, const RunContext& context) {
   job.columns = matrix.columns;
   job.x_rows = rows;
   job.x = context.input(prepared, 0);
-  job.codes = context.scratch.codes.data();
-  job.scales = context.scratch.scales.data();
-  job.sums = context.scratch.sums.data();
+  job.input = context.scratch.input.data();
   job.bias = step.bias.data;
   job.y = context.output(prepared);
   job.y_columns = matrix.rows;
 
-  // About eight chunks per lane, so that a slow core does not hold up the others; whole panels of four rows.
-  const uint32_t share = matrix.rows / (context.parallel.lanes * 8);
-  const uint32_t chunk = std::clamp<uint32_t>(static_cast<uint32_t>(round_up(share, 4)), 8, 256);
+  // About eight chunks per lane, so that a slow core does not hold up the others; whole groups of rows.
+  const uint32_t share = std::clamp(matrix.rows / (context.parallel.lanes * 8), 8u, 256u);
+  const uint32_t chunk = whole_groups(share, prepared.linear->rows_together);
   const uint64_t cost = uint64_t{matrix.rows} * matrix.columns * rows;
   for_pieces(context.parallel, matrix.rows, chunk, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
     LinearJob part = job;
     part.first_row = begin;
     part.end_row = end;
     part.scratch = context.scratch.lane(lane);
-    prepared.linear.kernel(part);
+    prepared.linear->run(part);
   });
   return {};
 }
