@@ -1,0 +1,93 @@
+// What the AVX-512 kernels of `linear` share: 16 pieces of memory turned into words by lane, the fold, the order in
+// which a tile visits units, the fetch of the next strip. Included by files compiled with -mavx512{f,bw,vl,dq};
+// internal linkage throughout: see kernel_base.h.
+//
+// Two shapes of kernel keep the canonical order of linear.h at full speed:
+//   few rows of x    lane = unit: 16 units of one weight row side by side, an accumulator is the 16 partial sums
+//   many rows of x   lane = weight row: units are visited partial sum by partial sum (`visit_units`), so that one
+//                    partial sum of 32 weight rows times 6 rows of x lives in registers at a time
+// Both want bytes [k / 4][16 lanes][4], which `load_words` makes of 16 pieces of 16 bytes wherever they lie.
+#pragma once
+#include <immintrin.h>
+
+#include "backends/cpu/kernel_base.h"
+
+#define MOTE_INLINE inline __attribute__((always_inline))
+
+namespace mote {
+namespace {
+
+constexpr uint32_t kStripRows = 32;   // weight rows that a tile unpacks at a time
+constexpr uint32_t kTileXRows = 6;    // rows of x that it multiplies with them at a time
+constexpr uint32_t kFewRows = 15;     // rows of x up to which weights are read row by row instead
+
+// at(i), i < 16, is the address of lane i; bytes [offset, offset + 16) of each become words[j] = bytes 4 j .. 4 j + 3
+// of every lane.
+template <class At>
+MOTE_INLINE void load_words(At at, size_t offset, __m512i words[4]) {
+  const auto piece = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at(i) + offset)); };
+  __m512i rows[4];   // rows[r]: pieces r, r + 4, r + 8, r + 12
+#pragma GCC unroll 4
+  for (int r = 0; r < 4; ++r) {
+    rows[r] = _mm512_castsi128_si512(piece(r));
+    rows[r] = _mm512_inserti32x4(rows[r], piece(r + 4), 1);
+    rows[r] = _mm512_inserti32x4(rows[r], piece(r + 8), 2);
+    rows[r] = _mm512_inserti32x4(rows[r], piece(r + 12), 3);
+  }
+  const __m512i low01 = _mm512_unpacklo_epi32(rows[0], rows[1]), high01 = _mm512_unpackhi_epi32(rows[0], rows[1]);
+  const __m512i low23 = _mm512_unpacklo_epi32(rows[2], rows[3]), high23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
+  words[0] = _mm512_unpacklo_epi64(low01, low23);
+  words[1] = _mm512_unpackhi_epi64(low01, low23);
+  words[2] = _mm512_unpacklo_epi64(high01, high23);
+  words[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+// The halves at `offset` of 16 lanes, widened. Inserts from memory beat a gather.
+template <class At>
+MOTE_INLINE __m512 load_halves(At at, size_t offset) {
+  const auto half = [&](int i) { return static_cast<short>(load_at<uint16_t>(at(i) + offset)); };
+  const __m128i low = _mm_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7));
+  const __m128i high = _mm_setr_epi16(half(8), half(9), half(10), half(11), half(12), half(13), half(14), half(15));
+  return _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
+}
+
+// The fold of linear.h: lanes i + 8 onto i, then 4, 2, 1.
+MOTE_INLINE float fold_lanes(__m512 p) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(p), _mm512_extractf32x8_ps(p, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// The partial sum that a tile comes to in step s of 16: bits reversed, so that the fold needs no more than four sums
+// that wait for their partner, as the carries of a binary counter do.
+constexpr uint32_t partial_of_step(uint32_t s) { return (s & 1) << 3 | (s & 2) << 1 | (s & 4) >> 1 | (s & 8) >> 3; }
+
+// Units 0 .. units - 1 in the order in which a tile visits them.
+template <class Visit>
+MOTE_INLINE void visit_units(uint32_t units, Visit visit) {
+  for (uint32_t step = 0; step < kLanes; ++step)
+    for (uint32_t unit = partial_of_step(step); unit < units; unit += kLanes) visit(unit);
+}
+
+// Weights of the next strip on their way into L2, a few lines for each unit of arithmetic. Without it the unpacking of
+// a strip waits for memory.
+struct Ahead {
+  const uint8_t* at = nullptr;
+  uint32_t lines = 0;   // per step
+  MOTE_INLINE void step() {
+    for (uint32_t i = 0; i < lines; ++i, at += 64) _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+  }
+};
+// The share of panel `panel` of `panels`, taken in `steps` steps.
+inline Ahead ahead_of(const uint8_t* next, size_t bytes, uint32_t panel, uint32_t panels, uint32_t steps) {
+  const size_t all_steps = size_t{panels} * steps;
+  const size_t lines = (bytes / 64 + all_steps - 1) / all_steps, offset = size_t{panel} * steps * lines * 64;
+  return offset < bytes ? Ahead{next + offset, static_cast<uint32_t>(lines)} : Ahead{};
+}
+
+MOTE_INLINE __m512i broadcast_word(const uint8_t* at) { return _mm512_set1_epi32(load_at<int32_t>(at)); }
+MOTE_INLINE __m512 broadcast_float(const uint8_t* at) { return _mm512_set1_ps(load_at<float>(at)); }
+
+}   // namespace
+}   // namespace mote
