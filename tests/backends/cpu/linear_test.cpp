@@ -129,10 +129,15 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
                                                {5U, 33U, 1U},
                                                {7U, 3U, 35U},
                                                {2U, 130U, 2U},
-                                               {3U, 140U, 33U}})
+                                               {3U, 140U, 33U},
+                                               {37U, 18U, 1U},
+                                               {65U, 20U, 4U},
+                                               {33U, 19U, 16U},
+                                               {64U, 5U, 31U},
+                                               {18U, 24U, 15U}})
       wrong += check(random_problem(format, rows, blocks, x_rows, seed++), &compared);
   }
-  CHECK(compared >= 9 * 2 * enabled_formats().size());
+  CHECK(compared >= 14 * 2 * enabled_formats().size());
   CHECK(wrong == "");
 }
 

@@ -1,0 +1,34 @@
+// AVX-512 with the 8-bit dot product: the formats that models come in. The others keep the kernels before this row of
+// kernels.inc.
+#include "backends/cpu/linear/blocks_avx512.h"
+#include "mote_build.h"
+
+namespace mote {
+namespace {
+
+// The kernel of a format; without a specialisation none.
+template <Format format>
+constexpr LinearKernel kKernel = {};
+template <>
+constexpr LinearKernel kKernel<Format::q4_0> = kBlocksKernel<Format::q4_0>;
+template <>
+constexpr LinearKernel kKernel<Format::q4_1> = kBlocksKernel<Format::q4_1>;
+template <>
+constexpr LinearKernel kKernel<Format::q5_0> = kBlocksKernel<Format::q5_0>;
+template <>
+constexpr LinearKernel kKernel<Format::q5_1> = kBlocksKernel<Format::q5_1>;
+template <>
+constexpr LinearKernel kKernel<Format::q8_0> = kBlocksKernel<Format::q8_0>;
+template <>
+constexpr LinearKernel kKernel<Format::iq4_nl> = kBlocksKernel<Format::iq4_nl>;
+
+}   // namespace
+
+extern const LinearTable linear_avx512vnni;
+const LinearTable linear_avx512vnni = {{
+#define MOTE_FORMAT(name, number, values, bytes) MOTE_FORMAT_##name ? kKernel<Format::name> : LinearKernel{},
+#include "core/format/formats.inc"
+#undef MOTE_FORMAT
+}};
+
+}   // namespace mote
