@@ -1,0 +1,117 @@
+// 16 blocks of 32 codes, wherever they lie, as lanes: one `Lanes` per format. Codes come out unsigned, code + kZero, as
+// the 8-bit dot product wants its first operand. Internal linkage: see kernel_base.h.
+#pragma once
+#include "backends/cpu/linear/avx512.h"
+#include "core/format/format.h"
+
+namespace mote {
+namespace {
+
+// A format: kBytes of a block, kZero, kMins; its scale is the half at byte 0, its min that at byte 2. unpack(at,
+// codes): the blocks at at(0) .. at(15) to codes[j] = codes 4 j .. 4 j + 3 of every lane, unsigned.
+template <Format format>
+struct Lanes;
+
+// The low nibbles of 16 bytes are codes 0 .. 15, the high ones codes 16 .. 31.
+template <class At>
+MOTE_INLINE void load_nibbles(At at, size_t offset, __m512i codes[8]) {
+  const __m512i low4 = _mm512_set1_epi8(15);
+  __m512i raw[4];
+  load_words(at, offset, raw);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    codes[j] = _mm512_and_si512(raw[j], low4);
+    codes[4 + j] = _mm512_and_si512(_mm512_srli_epi16(raw[j], 4), low4);
+  }
+}
+
+// Sets bit 4 of codes by the 32 bits at `offset`, bit i for code i.
+template <class At>
+MOTE_INLINE void add_fifth_bits(At at, size_t offset, __m512i codes[8]) {
+  alignas(64) uint32_t bits[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) bits[i] = load_at<uint32_t>(at(i) + offset);
+  const __m512i all = _mm512_load_si512(bits);
+  // Of word j: four bits to the bottom of four bytes. Times 1 + 2^7 + 2^14 + 2^21, bit k lands at 8 k, among others.
+  const __m512i spread = _mm512_set1_epi32(0x00204081), bottom = _mm512_set1_epi32(0x01010101);
+#pragma GCC unroll 8
+  for (int j = 0; j < 8; ++j) {
+    const __m512i four = _mm512_and_si512(_mm512_srli_epi32(all, static_cast<unsigned>(4 * j)), _mm512_set1_epi32(15));
+    const __m512i bytes = _mm512_and_si512(_mm512_mullo_epi32(four, spread), bottom);
+    codes[j] = _mm512_or_si512(codes[j], _mm512_slli_epi32(bytes, 4));
+  }
+}
+
+template <>
+struct Lanes<Format::q4_0> {
+  static constexpr uint32_t kBytes = 18, kZero = 8;
+  static constexpr bool kMins = false;
+  template <class At>
+  MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
+    load_nibbles(at, 2, codes);
+  }
+};
+
+template <>
+struct Lanes<Format::q4_1> {
+  static constexpr uint32_t kBytes = 20, kZero = 0;
+  static constexpr bool kMins = true;
+  template <class At>
+  MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
+    load_nibbles(at, 4, codes);
+  }
+};
+
+template <>
+struct Lanes<Format::q5_0> {
+  static constexpr uint32_t kBytes = 22, kZero = 16;
+  static constexpr bool kMins = false;
+  template <class At>
+  MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
+    load_nibbles(at, 6, codes);
+    add_fifth_bits(at, 2, codes);
+  }
+};
+
+template <>
+struct Lanes<Format::q5_1> {
+  static constexpr uint32_t kBytes = 24, kZero = 0;
+  static constexpr bool kMins = true;
+  template <class At>
+  MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
+    load_nibbles(at, 8, codes);
+    add_fifth_bits(at, 4, codes);
+  }
+};
+
+template <>
+struct Lanes<Format::q8_0> {
+  static constexpr uint32_t kBytes = 34, kZero = 128;
+  static constexpr bool kMins = false;
+  template <class At>
+  MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
+    load_words(at, 2, codes);
+    load_words(at, 18, codes + 4);
+    const __m512i flip = _mm512_set1_epi8(-128);   // a signed byte to itself + 128
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) codes[j] = _mm512_xor_si512(codes[j], flip);
+  }
+};
+
+template <>
+struct Lanes<Format::iq4_nl> {
+  static constexpr uint32_t kBytes = 18, kZero = 128;
+  static constexpr bool kMins = false;
+  template <class At>
+  MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
+    // The format's table, 128 added.
+    const __m512i table = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15));
+    load_nibbles(at, 2, codes);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) codes[j] = _mm512_shuffle_epi8(table, codes[j]);
+  }
+};
+
+}   // namespace
+}   // namespace mote
