@@ -27,7 +27,7 @@ Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
   FirstNan first_nan;
   const RunContext context = {batch, values, parallel, scratch, states, recurrent, shape.kv_type, first_nan};
   for (const PreparedStep& prepared : program->steps) {
-    if (prepared.step->phase != batch.phase) continue;
+    if (prepared.step->phase != batch.phase || prepared.together == 0) continue;
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
   }

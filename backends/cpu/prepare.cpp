@@ -35,6 +35,19 @@ auto* choose_table(const Variants& variants, IsaBits available) {
   return choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available).table;
 }
 
+// Neighbouring `linear` steps on one input in one form (q, k and v; gate and up) run together: one wait for all lanes
+// instead of one each. Their outputs lie apart, since the input lives until the last of them.
+void join_linears(std::span<PreparedStep> steps) {
+  const auto joins = [](const PreparedStep& a, const PreparedStep& b) {
+    return a.step->op == Op::linear && b.step->op == Op::linear && a.step->phase == b.step->phase &&
+           a.step->inputs[0].id == b.step->inputs[0].id && a.linear->form == b.linear->form;
+  };
+  for (size_t first = 0, next = 0; first < steps.size(); first = next) {
+    for (next = first + 1; next < steps.size() && joins(steps[first], steps[next]); ++next) steps[next].together = 0;
+    steps[first].together = static_cast<uint32_t>(next - first);
+  }
+}
+
 }   // namespace
 
 bool supports_step(const Step& step, const Plan& plan) {
@@ -89,6 +102,7 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
     }
     if (!steps.empty()) steps[i] = prepared;
   }
+  join_linears(steps);
   return {};
 }
 

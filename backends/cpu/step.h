@@ -21,6 +21,7 @@ struct PreparedStep {
   const Step* step = nullptr;
   const LinearKernel* linear = nullptr;            // ops linear, rnn
   bool input_formed = false;                       // linear: an earlier step has left this input in the kernel's form
+  uint32_t together = 1;                           // steps from this one on that run as one; 0: an earlier one runs it
   const AttentionTable* attention = nullptr;       // ops attention, attention_weights
   const NormTable* norm = nullptr;                 // ops rms_norm, layer_norm
   const ElementwiseTable* elementwise = nullptr;   // ops activate, gate, add, scale, softcap, rope

@@ -18,15 +18,9 @@ void form_input(const PreparedStep& prepared, const RunContext& context, uint32_
   });
 }
 
-}   // namespace
-
-Status run_linear(const PreparedStep& prepared, const RunContext& context) {
-  const Step& step = *prepared.step;
-  const Matrix& matrix = step.matrix;
-  const uint32_t rows = context.rows(step.output);
-  if (rows == 0) return {};
-  if (prepared.linear->form != nullptr && !prepared.input_formed) form_input(prepared, context, rows);
-
+// One of the steps that run together, and its pieces among those of all.
+LinearJob job_of(const PreparedStep& prepared, const RunContext& context, uint32_t rows) {
+  const Matrix& matrix = prepared.step->matrix;
   LinearJob job = {};
   job.weights = matrix.data;
   job.weight_row_bytes = static_cast<size_t>(row_bytes(matrix.format, matrix.columns));
@@ -34,20 +28,47 @@ Status run_linear(const PreparedStep& prepared, const RunContext& context) {
   job.x_rows = rows;
   job.x = context.input(prepared, 0);
   job.input = context.scratch.input.data();
-  job.bias = step.bias.data;
+  job.bias = prepared.step->bias.data;
   job.y = context.output(prepared);
   job.y_columns = matrix.rows;
+  return job;
+}
 
-  // About eight chunks per lane, so that a slow core does not hold up the others; whole groups of rows.
-  const uint32_t share = std::clamp(matrix.rows / (context.parallel.lanes * 8), 8u, 256u);
-  const uint32_t chunk = whole_groups(share, prepared.linear->rows_together);
-  const uint64_t cost = uint64_t{matrix.rows} * matrix.columns * rows;
-  for_pieces(context.parallel, matrix.rows, chunk, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
-    LinearJob part = job;
-    part.first_row = begin;
-    part.end_row = end;
-    part.scratch = context.scratch.lane(lane);
-    prepared.linear->run(part);
+// About eight chunks per lane, so that a slow core does not hold up the others; whole groups of rows.
+uint32_t chunk_of(const PreparedStep& prepared, uint32_t lanes) {
+  const uint32_t share = std::clamp(prepared.step->matrix.rows / (lanes * 8), 8u, 256u);
+  return whole_groups(share, prepared.linear->rows_together);
+}
+
+}   // namespace
+
+Status run_linear(const PreparedStep& first, const RunContext& context) {
+  const uint32_t rows = context.rows(first.step->output), lanes = context.parallel.lanes;
+  if (rows == 0) return {};
+  if (first.linear->form != nullptr && !first.input_formed) form_input(first, context, rows);
+
+  const std::span<const PreparedStep> steps(&first, first.together);
+  uint32_t pieces = 0;
+  uint64_t cost = 0;
+  for (const PreparedStep& prepared : steps) {
+    const Matrix& matrix = prepared.step->matrix;
+    pieces += (matrix.rows + chunk_of(prepared, lanes) - 1) / chunk_of(prepared, lanes);
+    cost += uint64_t{matrix.rows} * matrix.columns * rows;
+  }
+  for_pieces(context.parallel, pieces, 1, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
+    uint32_t before = 0;   // pieces of the steps so far
+    for (const PreparedStep& prepared : steps) {
+      const uint32_t chunk = chunk_of(prepared, lanes), matrix_rows = prepared.step->matrix.rows;
+      const uint32_t own = (matrix_rows + chunk - 1) / chunk;
+      const uint32_t from = std::max(begin, before) - before, to = std::min(std::max(end, before) - before, own);
+      before += own;
+      if (from >= to) continue;
+      LinearJob job = job_of(prepared, context, rows);
+      job.first_row = from * chunk;
+      job.end_row = std::min(to * chunk, matrix_rows);
+      job.scratch = context.scratch.lane(lane);
+      prepared.linear->run(job);
+    }
   });
   return {};
 }

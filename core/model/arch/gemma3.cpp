@@ -28,9 +28,11 @@ Status build_gemma3(PlanBuilder& b, Weights& w, const gguf::File& file, const Co
     const Layer layer(b, w, c, i);
 
     Value h = layer.rms_norm(x, "attn_norm");
-    Value q = layer.rms_norm(layer.linear(h, "attn_q", n * kd), "attn_q_norm", kd);      // [tokens, n * kd]
-    Value k = layer.rms_norm(layer.linear(h, "attn_k", n_kv * kd), "attn_k_norm", kd);   // [tokens, n_kv * kd]
-    Value v = layer.linear(h, "attn_v", n_kv * vd);                                      // [tokens, n_kv * vd]
+    Value q = layer.linear(h, "attn_q", n * kd);      // [tokens, n * kd]
+    Value k = layer.linear(h, "attn_k", n_kv * kd);   // [tokens, n_kv * kd]
+    Value v = layer.linear(h, "attn_v", n_kv * vd);   // [tokens, n_kv * vd]
+    q = layer.rms_norm(q, "attn_q_norm", kd);
+    k = layer.rms_norm(k, "attn_k_norm", kd);
     State past = b.append(b.kv_state(n_kv, kd, vd, window), b.rope(k, kd, rope), v);
     Value a = b.causal_attention(b.rope(q, kd, rope), past, {n, scale, 0});   // [tokens, n * vd]
     x = b.add(x, layer.rms_norm(layer.linear(a, "attn_output", d), "post_attention_norm"));

@@ -171,7 +171,7 @@ TEST_CASE("a ring that was overwritten refuses to go back, by name, and goes on"
   CHECK(rig.executor().truncate(0).ok());
 }
 
-TEST_CASE("the input of several linears is quantised once", "[cpu][fusion]") {
+TEST_CASE("the input of several linears is quantised once, and those of one form run together", "[cpu][fusion]") {
   CaseRandom random(15);
   Case made;
   TestPlan& plan = made.plan;
@@ -191,8 +191,10 @@ TEST_CASE("the input of several linears is quantised once", "[cpu][fusion]") {
   std::vector<PreparedStep> steps(plan.steps.size());
   REQUIRE(prepare_steps({&view, 0, static_cast<uint32_t>(steps.size())}, kIsaBaseline, steps).ok());
   std::vector<bool> reused;
-  for (const PreparedStep& step : steps) reused.push_back(step.input_formed);
+  std::vector<uint32_t> together;
+  for (const PreparedStep& step : steps) reused.push_back(step.input_formed), together.push_back(step.together);
   CHECK(reused == std::vector<bool>{false, true, false, false, true, false, false, false, true});
+  CHECK(together == std::vector<uint32_t>{2, 0, 1, 1, 1, 1, 1, 1, 1});
 }
 
 TEST_CASE("open says how its bytes divide", "[cpu][memory]") {
