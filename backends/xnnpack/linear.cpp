@@ -69,14 +69,20 @@ Status run_one_row_as_two(const StepContext& context) {
   return {};
 }
 
-}   // namespace
+// The library keeps outputs between its bounds, here the infinities, with the processor's minimum and maximum, which on
+// older x86 give the bound where the output is a NaN. So a NaN may have become infinite: it becomes one again, or
+// broken weights would give text that looks right. A true infinity, a sum beyond f32, goes with it.
+void restore_nan(float* y, size_t count) {
+  constexpr uint32_t kInfinity = 0x7f800000u, kNan = 0x7fc00000u;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, y + i, sizeof bits);
+    bits = (bits & 0x7fffffffu) == kInfinity ? kNan : bits;
+    std::memcpy(y + i, &bits, sizeof bits);
+  }
+}
 
-Status xnn_run_linear(const StepContext& context) {
-  const size_t rows = context.rows(context.step().output);
-  if (rows == 0) return {};
-  if (!context.prepared.quantized)
-    return kOneRowAsTwo && rows == 1 ? run_one_row_as_two(context)
-                                     : run_f32(context, context.input(0), rows, context.output());
+Status run_quantized(const StepContext& context, size_t rows) {
   const xnn_operator_t op = context.session.operators[context.index];
   if (!context.prepared.input_quantized)
     MOTE_RETURN_IF_ERROR(quantize_input(context, rows, context.step().matrix.columns));
@@ -84,6 +90,18 @@ Status xnn_run_linear(const StepContext& context) {
   MOTE_RETURN_IF_XNN_FAILS(xnn_setup_fully_connected_nc_qd8_f32_qc8w, op, context.session.scratch.codes.data(),
                            context.output(), context.session.scratch.scales.data());
   MOTE_RETURN_IF_XNN_FAILS(xnn_run_operator, op, context.pool());
+  return {};
+}
+
+}   // namespace
+
+Status xnn_run_linear(const StepContext& context) {
+  const size_t rows = context.rows(context.step().output);
+  if (rows == 0) return {};
+  MOTE_RETURN_IF_ERROR(context.prepared.quantized  ? run_quantized(context, rows)
+                       : kOneRowAsTwo && rows == 1 ? run_one_row_as_two(context)
+                                                   : run_f32(context, context.input(0), rows, context.output()));
+  restore_nan(context.output(), rows * context.step().output.columns);
   return {};
 }
 
