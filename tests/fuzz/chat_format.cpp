@@ -98,7 +98,7 @@ void run(Cursor input) {
 }   // namespace mote::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  const mote::fuzz::WorkBound bound(bytes, 2000, 200000);
+  const mote::fuzz::WorkBound bound(bytes, 2000, 250000);
   mote::fuzz::run(mote::fuzz::Cursor({data, bytes}));
   return 0;
 }

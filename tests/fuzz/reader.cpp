@@ -183,6 +183,9 @@ void run(Input input) {
   Tensor tensor;
   for (File::TensorCursor cursor(file); cursor.next(&tensor);)
     if (index.value().find(tensor.name) == nullptr) wrong("a tensor is not found by its name");
+  uint64_t kept = 0;   // entries that say something about the model, without which no file is one
+  for (uint64_t i = 0; i < file.n_entries(); ++i) kept += is_about_the_file(file.entry(i).key) ? 0 : 1;
+  if (kept == 0) return;
   const std::vector<uint8_t> copy = rewritten(file, {0, 1});
   const auto reopened = File::open(copy);
   if (!reopened.ok()) wrong(std::string(reopened.status().message()).c_str());

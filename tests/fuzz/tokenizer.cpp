@@ -75,7 +75,8 @@ void run(Cursor input) {
   if (fine(status, error)) {
     if (n != ids.size()) wrong("another number of ids than was said");
     const std::string again = text_of(model, ids);
-    if (again.size() > 3 * size + 64) wrong("more text than three bytes for each");
+    // What is in no vocabulary becomes the name of the unknown piece, "[UNK]" and a space for a single byte.
+    if (again.size() > 6 * size + 64) wrong("more text than six bytes for each");
   }
   ids.clear();
   for (size_t i = 0; i + 1 < size; i += 2)
