@@ -37,7 +37,7 @@
 namespace mote {
 
 inline constexpr uint32_t kAttentionBlock = 64, kAttentionChunk = 1024;
-inline constexpr uint32_t kAttentionItems = 8;   // query rows (position and head) of one KV head in one call
+inline constexpr uint32_t kAttentionItems = 24;   // query rows (position and head) of one KV head in one call
 
 // What is known about one query row after some chunks: [0] m, [16 .. 31] l, [32 ..] o, padded to 16.
 constexpr uint32_t attention_record_floats(uint32_t value_dim) { return 32u + (value_dim + 15) / 16 * 16; }

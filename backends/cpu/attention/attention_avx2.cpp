@@ -1,9 +1,9 @@
-// The same source compiled with -mavx2 -mfma -mf16c: the same bits by construction, wider vectors.
-#include "backends/cpu/attention/attention_kernels.h"
+// 16 lanes are two registers.
+#include "backends/cpu/attention/attention_lanes.h"
 
 namespace mote {
 
 extern const AttentionTable attention_avx2;
-const AttentionTable attention_avx2 = MOTE_CPU_ATTENTION_TABLE;
+const AttentionTable attention_avx2 = MOTE_CPU_ATTENTION_LANES_TABLE;
 
 }   // namespace mote

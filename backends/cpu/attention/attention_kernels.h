@@ -70,6 +70,19 @@ inline void add_bias(const AttentionJob& job, uint32_t item, uint32_t begin, flo
   }
 }
 
+// What comes between the products and the mask, for the positions [begin, begin + 16).
+inline void cap_and_bias(const AttentionJob& job, uint32_t item, uint32_t begin, float* lanes) {
+  if (job.softcap != 0) {
+    constexpr float kLog2EFloat = static_cast<float>(kLog2E);
+    const double cap = static_cast<double>(job.softcap);
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      const float capped = static_cast<float>(cap * tanh_f64(static_cast<double>(lanes[i]) / cap)) * kLog2EFloat;
+      lanes[i] = capped != capped ? __builtin_inff() : capped;
+    }
+  }
+  if (job.bias[item] != nullptr) add_bias(job, item, begin, lanes);
+}
+
 template <class Element>
 void score_block(const AttentionJob& job, const AttentionScratch& s, uint32_t block) {
   for (uint32_t sub = 0; sub < kAttentionBlock; sub += kLanes) {
@@ -89,15 +102,7 @@ void score_block(const AttentionJob& job, const AttentionScratch& s, uint32_t bl
       float lanes[kLanes] = {};
       const float* q = s.q + size_t{item} * job.key_dim;
       for (uint32_t d = 0; d < job.key_dim; ++d) fma_lanes_by(lanes, q[d], s.keys + size_t{d} * kLanes);
-      if (job.softcap != 0) {
-        constexpr float kLog2EFloat = static_cast<float>(kLog2E);
-        const double cap = static_cast<double>(job.softcap);
-        for (uint32_t i = 0; i < kLanes; ++i) {
-          const float capped = static_cast<float>(cap * tanh_f64(static_cast<double>(lanes[i]) / cap)) * kLog2EFloat;
-          lanes[i] = capped != capped ? __builtin_inff() : capped;
-        }
-      }
-      if (job.bias[item] != nullptr) add_bias(job, item, begin, lanes);
+      cap_and_bias(job, item, begin, lanes);
       const uint32_t first = first_visible(job, item), position = job.position[item];
       for (uint32_t i = 0; i < kLanes; ++i)
         scores[i] = begin + i >= first && begin + i <= position ? lanes[i] : kMinusInfinity;
@@ -164,7 +169,12 @@ inline void finish_record(const float* record, uint32_t value_dim, float* y) {
   float l[kLanes];
   for (uint32_t j = 0; j < kLanes; ++j) l[j] = record[16 + j];
   const float sum = fold16(l);
-  for (uint32_t d = 0; d < value_dim; ++d) y[d] = record[32 + d] / sum;
+  uint32_t d = 0;
+  for (; d + kLanes <= value_dim; d += kLanes) {   // by way of lanes: compilers do not know that y lies elsewhere
+    for (uint32_t j = 0; j < kLanes; ++j) l[j] = record[32 + d + j] / sum;
+    for (uint32_t j = 0; j < kLanes; ++j) y[d + j] = l[j];
+  }
+  for (; d < value_dim; ++d) y[d] = record[32 + d] / sum;
 }
 
 inline void clear_record(float* record, uint32_t floats) {
@@ -172,20 +182,28 @@ inline void clear_record(float* record, uint32_t floats) {
   record[0] = kMinusInfinity;
 }
 
-template <class Element>
-void attend_chunk(const AttentionJob& job, const AttentionScratch& s, uint32_t chunk) {
+// The blocks of a chunk that any item sees: [first, end), empty if there is none. Clears the records of the chunk.
+struct Blocks {
+  uint32_t first, end;
+};
+inline Blocks start_chunk(const AttentionJob& job, const AttentionScratch& s, uint32_t chunk) {
   const uint32_t begin = chunk * kAttentionChunk;
-  uint32_t first = ~0u, last = 0;   // what any item sees of it
+  uint32_t first = ~0u, last = 0;
   for (uint32_t item = 0; item < job.items; ++item) {
     clear_record(s.chunk + size_t{item} * s.record, s.record);
     if (!sees(job, item, begin, kAttentionChunk)) continue;
     first = first_visible(job, item) < first ? first_visible(job, item) : first;
     last = job.position[item] > last ? job.position[item] : last;
   }
-  if (first > last) return;
+  if (first > last) return {begin, begin};
   first = first < begin ? begin : first / kAttentionBlock * kAttentionBlock;
-  last = last < begin + kAttentionChunk ? last : begin + kAttentionChunk - 1;
-  for (uint32_t block = first; block <= last; block += kAttentionBlock) {
+  return {first, last < begin + kAttentionChunk ? last + 1 : begin + kAttentionChunk};
+}
+
+template <class Element>
+void attend_chunk(const AttentionJob& job, const AttentionScratch& s, uint32_t chunk) {
+  const Blocks blocks = start_chunk(job, s, chunk);
+  for (uint32_t block = blocks.first; block < blocks.end; block += kAttentionBlock) {
     score_block<Element>(job, s, block);
     for (uint32_t item = 0; item < job.items; ++item)
       if (sees(job, item, block, kAttentionBlock))
@@ -199,21 +217,21 @@ void attend_chunk(const AttentionJob& job, const AttentionScratch& s, uint32_t c
   }
 }
 
+inline float query_factor(const AttentionJob& job) {
+  return job.softcap != 0 ? job.scale : static_cast<float>(static_cast<double>(job.scale) * kLog2E);
+}
 inline void scale_queries(const AttentionJob& job, const AttentionScratch& s) {
-  const float factor = job.softcap != 0 ? job.scale : static_cast<float>(static_cast<double>(job.scale) * kLog2E);
+  const float factor = query_factor(job);
   for (uint32_t item = 0; item < job.items; ++item)
     for (uint32_t d = 0; d < job.key_dim; ++d) s.q[size_t{item} * job.key_dim + d] = job.q[item][d] * factor;
 }
 
-template <class Element>
-void attend(const AttentionJob& job) {
-  const AttentionScratch s = place_scratch(job);
+// Chunk by chunk, by attend_one(chunk), into the outputs.
+template <class AttendOne>
+void attend_chunks(const AttentionJob& job, const AttentionScratch& s, AttendOne attend_one) {
   bool started[kAttentionItems] = {};
-  scale_queries(job, s);
-  for (uint32_t i = 0; i < kLanes; ++i)   // the padding of widened values, once
-    for (uint32_t d = job.value_dim; d < s.padded; ++d) s.values[i * s.padded + d] = 0;
   for (uint32_t chunk = job.first_chunk; chunk < job.end_chunk; ++chunk) {
-    attend_chunk<Element>(job, s, chunk);
+    attend_one(chunk);
     for (uint32_t item = 0; item < job.items; ++item) {
       if (!sees(job, item, chunk * kAttentionChunk, kAttentionChunk)) continue;
       float *total = s.total + size_t{item} * s.record, *part = s.chunk + size_t{item} * s.record;
@@ -231,6 +249,15 @@ void attend(const AttentionJob& job) {
     else
       finish_record(total, job.value_dim, job.y[item]);
   }
+}
+
+template <class Element>
+void attend(const AttentionJob& job) {
+  const AttentionScratch s = place_scratch(job);
+  scale_queries(job, s);
+  for (uint32_t i = 0; i < kLanes; ++i)   // the padding of widened values, once
+    for (uint32_t d = job.value_dim; d < s.padded; ++d) s.values[i * s.padded + d] = 0;
+  attend_chunks(job, s, [&](uint32_t chunk) { attend_chunk<Element>(job, s, chunk); });
 }
 
 void merge_chunks(float* records, uint32_t count, uint32_t value_dim, float* y) {

@@ -1,5 +1,6 @@
 // Every variant of the kernels of attention, over the cache of KvState, against the order written once more.
 #include <algorithm>
+#include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <limits>
@@ -11,24 +12,19 @@
 #include "platform/cpu_features.h"
 #include "tests/backends/cpu/canonical.h"
 #include "tests/conformance/random.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote::test {
 namespace {
 
-struct alignas(64) Line {
-  uint8_t bytes[64];
-};
-std::vector<Line> dirty(uint64_t bytes) {
-  std::vector<Line> lines(bytes / 64 + 1);
-  std::fill_n(reinterpret_cast<uint8_t*>(lines.data()), lines.size() * 64, uint8_t{0xFF});
-  return lines;
-}
+// Memory of 0xFF; whoever touches what lies behind it ends the process.
+GuardedMemory dirty(uint64_t bytes) { return {bytes, 64, Guard::pages, uint8_t{0xFF}}; }
 
 // A cache in memory of 0xFF, and what it must hold.
 struct Cache {
   StateInfo info;
   SessionShape shape;
-  std::vector<Line> memory;
+  GuardedMemory memory;
   KvState state;
   std::vector<float> keys, values;   // [positions, n_kv_heads * dim], as kept
 
@@ -67,6 +63,14 @@ struct Cache {
   }
 };
 
+// Those that this machine can run.
+std::vector<AttentionVariant> usable_variants() {
+  std::vector<AttentionVariant> usable;
+  for (const AttentionVariant& variant : attention_variants())
+    if ((variant.required & ~isa_bits(probe_cpu_features())) == 0) usable.push_back(variant);
+  return usable;
+}
+
 struct Query {
   std::vector<float> q;
   uint32_t position, last;   // its own, and the last that it sees
@@ -79,7 +83,7 @@ std::vector<float> kernel_outputs(const Cache& cache, const AttentionTable& tabl
                                   float softcap, const std::vector<Query>& queries, uint32_t tile, Way way,
                                   const std::vector<float>& bias = {}) {
   const StateInfo& info = cache.info;
-  std::vector<Line> scratch = dirty(attention_scratch_floats(info.key_dim, info.value_dim) * 4);
+  const GuardedMemory scratch = dirty(attention_scratch_floats(info.key_dim, info.value_dim) * 4);
   const uint32_t record = attention_record_floats(info.value_dim);
   const auto positions = static_cast<uint32_t>(cache.keys.size() / (info.n_kv_heads * info.key_dim));
   const uint32_t columns = way == Way::weigh ? positions : info.value_dim;
@@ -134,9 +138,9 @@ struct Shape {
 // All ways of calling every kernel for queries at the last positions; gives what differs.
 std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
   CaseRandom random(seed);
-  Cache cache({0, 2, shape.key_dim, shape.value_dim, shape.window}, shape.positions, 20, shape.type);
-  for (uint32_t first = 0; first < shape.positions; first += 20)
-    cache.append(first, std::min(20U, shape.positions - first), random, shape.size);
+  Cache cache({0, 2, shape.key_dim, shape.value_dim, shape.window}, shape.positions, 24, shape.type);
+  for (uint32_t first = 0; first < shape.positions; first += 24)
+    cache.append(first, std::min(24U, shape.positions - first), random, shape.size);
   const float scale = static_cast<float>(1 / std::sqrt(double{static_cast<float>(shape.key_dim)}));
   std::string wrong;
   for (const uint32_t kv_head : {0U, 1U}) {
@@ -150,7 +154,7 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
         shape.max_distance};
     std::vector<Query> queries;
     std::vector<float> expected, weights;
-    for (uint32_t back = std::min(shape.positions, 11U); back-- > 0;) {
+    for (uint32_t back = std::min(shape.positions, 24U); back-- > 0;) {
       const uint32_t position = shape.positions - 1 - back;
       queries.push_back(
           {random.normals(shape.key_dim, shape.size), position, shape.sees_all ? shape.positions - 1 : position});
@@ -160,13 +164,13 @@ std::string check(const Shape& shape, uint64_t seed, uint32_t* compared) {
           canonical_weights(input, queries.back().q.data(), position, queries.back().last, shape.positions);
       weights.insert(weights.end(), weights_row.begin(), weights_row.end());
     }
-    for (const AttentionVariant& variant : attention_variants()) {
-      if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+    for (const AttentionVariant& variant : usable_variants()) {
       struct Call {
         uint32_t tile;
         Way way;
       };
-      for (const auto [tile, way] : {Call{1, Way::attend}, Call{3, Way::attend}, Call{8, Way::attend},
+      for (const auto [tile, way] : {Call{1, Way::attend}, Call{2, Way::attend}, Call{3, Way::attend},
+                                     Call{5, Way::attend}, Call{8, Way::attend}, Call{24, Way::attend},
                                      Call{1, Way::split}, Call{1, Way::weigh}, Call{5, Way::weigh}}) {
         const std::string sentence = compare_floats(
             way == Way::weigh ? weights : expected,
@@ -196,6 +200,12 @@ TEST_CASE("every attention kernel has the bits of the canonical order, whatever 
       {7, 13, 0, 100, f16, 0, 1},
       {13, 33, 0, 40, f32, 0, 1},
       {128, 96, 0, 130, f16, 0, 1},
+      {5, 13, 0, 64, f16, 0, 1},
+      {5, 35, 0, 128, f32, 0, 1},
+      {80, 100, 0, 88, f16, 0, 1},
+      {24, 84, 70, 200, f32, 0, 2},
+      {16, 72, 5, 139, f16, 0, 1},
+      {9, 70, 30, 330, f16, 0, 1},
       {16, 16, 0, 1023, f16, 0, 1},
       {16, 16, 0, 1025, f16, 0, 1},
       {16, 16, 0, 1030, f32, 0, 20},
@@ -221,19 +231,67 @@ TEST_CASE("every attention kernel has the bits of the canonical order, whatever 
   CHECK(wrong == "");
 }
 
+TEST_CASE("what is appended is the nearest finite half", "[cpu][attention]") {
+  constexpr uint32_t kDim = 16;
+  Cache cache({0, 1, kDim, kDim, 0}, 64, 64, KvType::f16);
+  cache.state.enter(0, 64);
+  // Every half, the points half way to the next one and the floats beside these; both signs; then special values.
+  std::vector<float> row, wrong;
+  std::vector<uint16_t> kept(2 * kDim);
+  uint32_t nans = 0, compared = 0;
+  const auto compare_row = [&] {
+    nans += !cache.state.write_row(5, row.data(), row.data() + kDim);
+    cache.state.export_row(5, reinterpret_cast<uint8_t*>(kept.data()));
+    for (size_t i = 0; i < row.size(); ++i, ++compared)
+      if (kept[i] != f32_to_f16(cache.kept(row[i]))) wrong.push_back(row[i]);
+    row.clear();
+  };
+  for (uint32_t half = 0; half < 0x7c00; ++half) {
+    const uint32_t bits = std::bit_cast<uint32_t>(f16_to_f32(static_cast<uint16_t>(half))),
+                   middle = std::bit_cast<uint32_t>(
+                       (f16_to_f32(static_cast<uint16_t>(half)) +
+                        (half == 0x7bff ? 65536.0F : f16_to_f32(static_cast<uint16_t>(half + 1)))) /
+                       2);
+    for (const uint32_t sign : {0U, 0x80000000U})
+      for (const uint32_t value : {bits, middle - 1, middle, middle + 1})
+        row.push_back(std::bit_cast<float>(value | sign));
+    if (row.size() == 2 * size_t{kDim}) compare_row();
+  }
+  CHECK(compared == 0x7c00 * 8);
+  CHECK(wrong == std::vector<float>());
+  CHECK(nans == 0);
+  for (const float value : {1e-45F, 1e-38F, 65536.0F, 3e38F, std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity()})
+    row.push_back(value);
+  row.resize(2 * kDim, 0.0F);
+  compare_row();
+  CHECK(wrong == std::vector<float>());
+  CHECK(nans == 0);
+  for (const size_t at : {0U, 15U, 16U, 31U}) {
+    row.assign(2 * kDim, 1.0F);
+    row[at] = std::numeric_limits<float>::quiet_NaN();
+    compare_row();
+  }
+  CHECK(wrong == std::vector<float>());
+  CHECK(nans == 4);
+}
+
 TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][attention]") {
-  CaseRandom random(7);
-  Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f32);
-  cache.append(0, 70, random, 1);
-  const std::vector<Query> queries = {{random.normals(16), 40, 40}, {random.normals(16, 30), 65, 65}};
-  const AttentionTable& table = *attention_variants()[0].table;
-  const std::vector<float> before = kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, Way::attend);
   const std::vector<float> huge(16, std::numeric_limits<float>::infinity()),
       none(16, std::numeric_limits<float>::quiet_NaN());
-  for (uint32_t position = 66; position < 128; ++position)
-    cache.state.write_row(position, position % 3 == 0 ? none.data() : huge.data(),
-                          position % 2 == 0 ? huge.data() : none.data());
-  CHECK(compare_floats(before, kernel_outputs(cache, table, 0, 0.25F, 0, queries, 2, Way::attend)) == "");
+  std::string wrong;
+  for (const AttentionVariant& variant : usable_variants()) {
+    CaseRandom random(7);
+    Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f32);
+    cache.append(0, 70, random, 1);
+    const std::vector<Query> queries = {{random.normals(16), 40, 40}, {random.normals(16, 30), 65, 65}};
+    const std::vector<float> before = kernel_outputs(cache, *variant.table, 0, 0.25F, 0, queries, 2, Way::attend);
+    for (uint32_t position = 66; position < 128; ++position)
+      cache.state.write_row(position, position % 3 == 0 ? none.data() : huge.data(),
+                            position % 2 == 0 ? huge.data() : none.data());
+    wrong += compare_floats(before, kernel_outputs(cache, *variant.table, 0, 0.25F, 0, queries, 2, Way::attend));
+  }
+  CHECK(wrong == "");
 }
 
 TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]") {
@@ -246,8 +304,7 @@ TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]
   cache.state.write_row(64, one.data(), minus_zero.data());
   const std::vector<Query> queries = {{std::vector<float>(16, 30.0F), 64, 64}};
   std::string wrong;
-  for (const AttentionVariant& variant : attention_variants()) {
-    if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+  for (const AttentionVariant& variant : usable_variants()) {
     for (const std::vector<float>& hidden : {zero, one, minus_one}) {
       for (uint32_t position = 65; position < 128; ++position)
         cache.state.write_row(position, zero.data(), hidden.data());
@@ -267,8 +324,9 @@ TEST_CASE("a query of NaN or of an infinity gives NaN, not a number", "[cpu][att
     queries.back().q[3] = bad;
   }
   int numbers = 0;
-  for (const float value : kernel_outputs(cache, *attention_variants()[0].table, 0, 0.25F, 0, queries, 2, Way::attend))
-    numbers += std::isfinite(value);
+  for (const AttentionVariant& variant : usable_variants())
+    for (const float value : kernel_outputs(cache, *variant.table, 0, 0.25F, 0, queries, 2, Way::attend))
+      numbers += std::isfinite(value);
   CHECK(numbers == 0);
 }
 
@@ -282,8 +340,7 @@ TEST_CASE("a score of NaN among capped ones gives NaN, not the text without it",
     std::vector<Query> queries = {{random.normals(16), 1099, 1099}, {random.normals(16), zero_key - 1, zero_key - 1}};
     for (Query& query : queries) query.q[3] = std::numeric_limits<float>::infinity();
     cache.state.write_row(zero_key, std::vector<float>(16, 0.0F).data(), std::vector<float>(16, 1.0F).data());
-    for (const AttentionVariant& variant : attention_variants()) {
-      if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+    for (const AttentionVariant& variant : usable_variants()) {
       const std::vector<float> y = kernel_outputs(cache, *variant.table, 0, 0.25F, 30, queries, 2, Way::attend);
       for (size_t i = 0; i < y.size(); ++i)
         if (std::isnan(y[i]) != (i < 16)) wrong += std::string(variant.name) + " element " + std::to_string(i) + "; ";
