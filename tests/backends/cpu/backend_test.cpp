@@ -129,14 +129,30 @@ TEST_CASE("a model has the same bits for any lanes, any cut into batches and any
 }
 
 TEST_CASE("a long sequence has the same bits whether chunks are split over lanes or not", "[cpu][determinism][long]") {
-  const Case made = attention_case({6, 2, 24, 20, 0, 1100, KvType::f16, 0, 1}, 12);
-  RunOptions whole, single;
-  whole.cuts = {1100};
-  single.lanes = 3;
-  single.cuts = {1000};
-  for (int i = 0; i < 100; ++i) single.cuts.push_back(1);   // one row at a time across the border of a chunk
-  for (const BackendEntry& entry : {kScalar, kBest})
-    CHECK(compare_bits(outputs(kScalar, made, whole), outputs(entry, made, single)) == "");
+  constexpr KvType f16 = KvType::f16;
+  struct Split {
+    AttentionShape shape;
+    uint32_t lanes;
+  };
+  const Split splits[] = {
+      {{6, 2, 24, 20, 0, 1100, f16, 0, 1}, 3},
+      {{9, 3, 16, 16, 0, 1100, f16, 0, 1}, 2},     // a KV head too many: its queries are split
+      {{4, 1, 16, 16, 120, 1100, f16, 0, 1}, 2},   // first little is seen of the second chunk, in the end of the first
+      {{50, 2, 8, 8, 120, 1100, f16, 0, 1}, 3},    // more heads than a call takes
+      {{5, 1, 16, 16, 0, 1100, f16, 0, 1}, 8},     // more lanes than heads
+  };
+  for (const Split& split : splits) {
+    const Case made = attention_case(split.shape, 12);
+    RunOptions whole, single;
+    whole.cuts = {1100};
+    single.lanes = split.lanes;
+    single.cuts = {1000};
+    for (int i = 0; i < 100; ++i) single.cuts.push_back(1);   // one row at a time across the border of a chunk
+    CAPTURE(made.name, split.lanes);
+    const std::vector<float> expected = outputs(kScalar, made, whole);
+    CHECK(compare_bits(expected, outputs(kBest, made, single)) == "");
+    if (split.lanes == 3) CHECK(compare_bits(expected, outputs(kScalar, made, single)) == "");
+  }
 }
 
 TEST_CASE("rewinding to a border of a block and feeding again has the bits of a fresh start",
