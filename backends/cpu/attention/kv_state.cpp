@@ -17,6 +17,36 @@ uint16_t to_finite(float value, uint16_t*) {
 }
 float to_finite(float value, float*) { return mote::to_finite(value); }
 
+constexpr uint32_t kPiece = 64;   // elements that are narrowed at a time
+
+// to[i] = to_finite(from[i]), f32_to_f16 included, without branches, so that compilers make vectors of it. Not 0: there
+// is a NaN among them.
+uint32_t narrow(const float* from, uint32_t count, uint16_t* to) {
+  uint32_t nans = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(from[i]);
+    const auto size = static_cast<int32_t>(bits & 0x7fffffffu);
+    const int32_t finite = size < 0x477fe000 ? size : 0x477fe000;   // 65504
+    // From 2^-14 on the exponent moves and 13 bits are rounded away; below, the last bit of a sum with 1/2 is 2^-24.
+    const int32_t normal = (finite - (112 << 23) + 0x0fff + (finite >> 13 & 1)) >> 13;
+    const int32_t small = std::bit_cast<int32_t>(std::bit_cast<float>(finite) + 0.5f) - 0x3f000000;
+    const int32_t below = (finite - 0x38800000) >> 31, number = (size - 0x7f800001) >> 31;   // all ones or 0
+    const int32_t half = (small & below) | (normal & ~below);
+    nans |= ~static_cast<uint32_t>(number);
+    to[i] =
+        static_cast<uint16_t>((static_cast<uint32_t>(half) | (bits >> 16 & 0x8000u)) & static_cast<uint32_t>(number));
+  }
+  return nans;
+}
+uint32_t narrow(const float* from, uint32_t count, float* to) {
+  uint32_t nans = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    nans |= from[i] != from[i] ? 1u : 0u;
+    to[i] = mote::to_finite(from[i]);
+  }
+  return nans;
+}
+
 }   // namespace
 
 float to_finite(float value) {
@@ -75,20 +105,30 @@ void KvState::visit_row(uint32_t position, Visit visit) const {
   }
 }
 
+template <class Element>
+bool KvState::write(uint32_t position, const float* keys, const float* values) {
+  const size_t slot = position % capacity_;
+  uint32_t nans = 0;
+  for (uint32_t head = 0; head < info_->n_kv_heads; ++head) {
+    Element* at =
+        reinterpret_cast<Element*>(keys_.data()) + (size_t{head} * capacity_ + slot / 16 * 16) * info_->key_dim;
+    at += slot % 16;
+    for (uint32_t d = 0; d < info_->key_dim; d += kPiece) {
+      Element piece[kPiece];
+      const uint32_t count = std::min(kPiece, info_->key_dim - d);
+      nans |= narrow(keys + size_t{head} * info_->key_dim + d, count, piece);
+      for (uint32_t i = 0; i < count; ++i) at[size_t{d + i} * 16] = piece[i];
+    }
+  }
+  for (uint32_t head = 0; head < info_->n_kv_heads; ++head) {
+    Element* at = reinterpret_cast<Element*>(values_.data()) + (size_t{head} * capacity_ + slot) * info_->value_dim;
+    nans |= narrow(values + size_t{head} * info_->value_dim, info_->value_dim, at);
+  }
+  return nans == 0;
+}
+
 bool KvState::write_row(uint32_t position, const float* keys, const float* values) {
-  const size_t n_keys = size_t{info_->n_kv_heads} * info_->key_dim;
-  bool has_nan = false;
-  const auto write = [&](auto& element, size_t index) {
-    using Element = std::remove_reference_t<decltype(element)>;
-    const float value = index < n_keys ? keys[index] : values[index - n_keys];
-    has_nan |= value != value;
-    element = to_finite(value, static_cast<Element*>(nullptr));
-  };
-  if (element_bytes_ == 2)
-    visit_row<uint16_t>(position, write);
-  else
-    visit_row<float>(position, write);
-  return !has_nan;
+  return element_bytes_ == 2 ? write<uint16_t>(position, keys, values) : write<float>(position, keys, values);
 }
 
 void KvState::export_row(uint32_t position, uint8_t* to) const {

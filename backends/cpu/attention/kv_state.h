@@ -66,6 +66,8 @@ class KvState {
  private:
   template <class Element, class Visit>
   void visit_row(uint32_t position, Visit visit) const;
+  template <class Element>
+  bool write(uint32_t position, const float* keys, const float* values);
 
   const StateInfo* info_ = nullptr;
   std::span<uint8_t> keys_, values_;
