@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/math_blocks.h"
+
 namespace {
 
 using namespace mote;
@@ -140,6 +142,41 @@ TEST_CASE("float functions are correctly rounded but for one argument in ten tho
   check_f32(
       "pow", [](float x) { return pow_f32(x, 0.75f); }, [](long double x) { return std::pow(x, 0.75L); },
       [&] { return std::fabs(draw.spread(-149, 128)); });
+}
+
+TEST_CASE("a block of exp, tanh or erf has the bits of the function of one number", "[base][math]") {
+  const struct {
+    const char* name;
+    void (*block)(const float*, float*);
+    float (*one)(float);
+    std::vector<uint32_t> close;   // arguments whose quick approximation would round to the wrong one of two neighbours
+  } functions[] = {{"exp", exp_block, exp_f32, {0x3e777fec, 0x3ea585a0, 0x3ebf4a81}},
+                   {"tanh", tanh_block, tanh_f32, {0x3ac37de2, 0x3bab6e65, 0x3c4e34b0}},
+                   {"erf", erf_block, erf_f32, {0x01214e80, 0x0125c046, 0x02a14e80}}};
+  for (const auto& function : functions) {
+    std::vector<uint32_t> arguments = function.close;
+    std::mt19937 random{7};
+    for (uint32_t exponent = 0; exponent < 256; ++exponent)
+      for (int i = 0; i < 512; ++i) arguments.push_back(exponent << 23 | (random() & 0x807fffff));
+    for (const uint32_t bits : {0U, 0x80000000U, 0x7f800000U, 0xff800000U, 0x7fc00000U, 1U, 0x007fffffU, 0x00800000U})
+      arguments.push_back(bits);
+    arguments.resize(arguments.size() / kMathBlock * kMathBlock + kMathBlock, 0xc2aeac50);   // exp: subnormal
+    uint32_t wrong = 0, example = 0;
+    for (size_t first = 0; first < arguments.size(); first += kMathBlock) {
+      float x[kMathBlock], y[kMathBlock];
+      for (size_t i = 0; i < kMathBlock; ++i) x[i] = std::bit_cast<float>(arguments[first + i]);
+      function.block(x, y);
+      for (size_t i = 0; i < kMathBlock; ++i) {
+        const float expected = function.one(x[i]);
+        if (std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(y[i]) ||
+            (std::isnan(expected) && std::isnan(y[i])))
+          continue;
+        if (wrong++ == 0) example = arguments[first + i];
+      }
+    }
+    INFO(function.name << ": " << wrong << " wrong, the first " << std::bit_cast<float>(example));
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("softmax's exponential is close, 1 at 0, and 0 where it would be subnormal", "[base][math]") {
