@@ -11,11 +11,11 @@ inline float inverse_root(float total, uint32_t count, float epsilon) {
 }
 
 void rms_norm_row(const NormJob& job) {
-  float lanes[kLanes] = {};
+  float squares[kLanes] = {};
   uint32_t i = 0;
-  for (; i + kLanes <= job.count; i += kLanes) fma_lanes(lanes, job.x + i, job.x + i);
-  for (uint32_t lane = 0; i < job.count; ++i, ++lane) lanes[lane] = fma_f32(job.x[i], job.x[i], lanes[lane]);
-  const float scale = inverse_root(fold16(lanes), job.count, job.epsilon);
+  for (; i + kLanes <= job.count; i += kLanes) fma_lanes(squares, job.x + i, job.x + i);
+  for (uint32_t lane = 0; i < job.count; ++i, ++lane) squares[lane] = fma_f32(job.x[i], job.x[i], squares[lane]);
+  const float scale = inverse_root(fold16(squares), job.count, job.epsilon);
   if (job.weight == nullptr) {
     for (i = 0; i < job.count; ++i) job.y[i] = job.x[i] * scale;
   } else {
@@ -24,27 +24,25 @@ void rms_norm_row(const NormJob& job) {
 }
 
 void layer_norm_row(const NormJob& job) {
-  float lanes[kLanes] = {}, squares[kLanes] = {}, d[kLanes];
+  const float* x = job.x;
+  float sums[kLanes] = {}, squares[kLanes] = {};
   uint32_t i = 0;
   for (; i + kLanes <= job.count; i += kLanes)
-    for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] += job.x[i + lane];
-  for (uint32_t lane = 0; i < job.count; ++i, ++lane) lanes[lane] += job.x[i];
-  const float mean = fold16(lanes) / static_cast<float>(job.count);
+    for (uint32_t lane = 0; lane < kLanes; ++lane) sums[lane] += x[i + lane];
+  for (uint32_t lane = 0; i < job.count; ++i, ++lane) sums[lane] += x[i];
+  const float mean = fold16(sums) / static_cast<float>(job.count);
   for (i = 0; i + kLanes <= job.count; i += kLanes) {
-    for (uint32_t lane = 0; lane < kLanes; ++lane) d[lane] = job.x[i + lane] - mean;
+    float d[kLanes];
+    for (uint32_t lane = 0; lane < kLanes; ++lane) d[lane] = x[i + lane] - mean;
     fma_lanes(squares, d, d);
   }
-  for (uint32_t lane = 0; i < job.count; ++i, ++lane) {
-    const float difference = job.x[i] - mean;
-    squares[lane] = fma_f32(difference, difference, squares[lane]);
-  }
+  for (uint32_t lane = 0; i < job.count; ++i, ++lane) squares[lane] = fma_f32(x[i] - mean, x[i] - mean, squares[lane]);
   const float scale = inverse_root(fold16(squares), job.count, job.epsilon);
-  for (i = 0; i < job.count; ++i) {
-    float y = (job.x[i] - mean) * scale;
-    if (job.weight != nullptr) y = y * job.weight[i];
-    if (job.bias != nullptr) y = y + job.bias[i];
-    job.y[i] = y;
-  }
+  for (i = 0; i < job.count; ++i) job.y[i] = (x[i] - mean) * scale;
+  if (job.weight != nullptr)
+    for (i = 0; i < job.count; ++i) job.y[i] *= job.weight[i];
+  if (job.bias != nullptr)
+    for (i = 0; i < job.count; ++i) job.y[i] += job.bias[i];
 }
 
 }   // namespace
