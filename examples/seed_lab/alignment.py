@@ -1,10 +1,11 @@
-"""How the decoder weighed the words of its input, as a picture. Python alone.
+"""How the decoder of dates.gguf read its input, as a picture: the mean of its heads, out of what mote tells. Python alone.
 
-  alignment.py ALIGNMENT.json OUT.svg
-
-ALIGNMENT.json: {"input": [word], "output": [piece], "weights": [[of each word] for each piece]}, rows of which sum to 1.
+  mote attention -m models/dates.gguf -p "the third of march nineteen ninety nine" -o dates.npy
+  alignment.py dates.npy alignment.svg
 """
 import json
+import os
+import struct
 import sys
 from xml.sax.saxutils import escape
 
@@ -12,12 +13,32 @@ CELL, LEFT, TOP, GAP = 34, 56, 104, 14
 INK, FAINT = "#1d3a5f", "#8795a6"
 
 
-def picture(alignment):
-    words, pieces = alignment["input"], alignment["output"]
+def labels():
+    """The words of that text and the pieces of its date; train.py wrote them."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", "alignment.json")) as file:
+        said = json.load(file)
+    return said["input"], said["output"]
+
+
+def mean_of_heads(path):
+    """Rows of weights, each the mean over the heads of the one layer in an array [layer, heads, rows, positions] of float32."""
+    with open(path, "rb") as file:
+        data = file.read()
+    begin = 10 + struct.unpack_from("<H", data, 8)[0]   # the format: numpy.lib.format, version 1.0
+    shape = tuple(map(int, data[10:begin].split(b"(")[1].split(b")")[0].split(b",")))
+    layers, heads, rows, columns = shape
+    assert layers == 1, shape
+    weights = struct.unpack_from(f"<{heads * rows * columns}f", data, begin)
+    return [[sum(weights[(head * rows + row) * columns + column] for head in range(heads)) / heads
+             for column in range(columns)] for row in range(rows)]
+
+
+def picture(words, pieces, weights):
+    """Row i of the weights is where the decoder looked when it wrote piece i; what it did behind the last is left out."""
     width, height = LEFT + CELL * len(words) + 60, TOP + CELL * len(pieces) + 56
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
              'font-family="Helvetica, Arial, sans-serif" font-size="14">',
-             "<!-- drawn by alignment.py from what train.py wrote -->",
+             "<!-- drawn by alignment.py -->",
              f'<rect width="{width}" height="{height}" fill="#ffffff"/>']
     for column, word in enumerate(words):
         x, y = LEFT + CELL * (column + 0.5) + 4, TOP - 10
@@ -26,7 +47,7 @@ def picture(alignment):
         y = TOP + CELL * row
         lines.append(f'<text x="{LEFT - GAP}" y="{y + CELL * 0.66:g}" fill="{INK}" text-anchor="end" font-size="17" '
                      f'font-family="Menlo, Consolas, monospace">{escape(piece)}</text>')
-        for column, weight in enumerate(alignment["weights"][row]):
+        for column, weight in enumerate(weights[row]):
             x = LEFT + CELL * column
             lines.append(f'<rect x="{x + 1}" y="{y + 1}" width="{CELL - 2}" height="{CELL - 2}" rx="4" fill="{INK}" '
                          f'fill-opacity="{0.04 + 0.96 * weight:.3f}"><title>{escape(piece)} from {escape(words[column])}: '
@@ -37,5 +58,5 @@ def picture(alignment):
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1]) as source, open(sys.argv[2], "w") as out:
-        out.write(picture(json.load(source)))
+    with open(sys.argv[2], "w") as out:
+        out.write(picture(*labels(), mean_of_heads(sys.argv[1])))

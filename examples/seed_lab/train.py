@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the three models on the CPU from fixed seeds and writes models/: GGUF files, outputs of PyTorch for tests, and the
-picture of the alignment. Needs PyTorch 1.13 or newer and numpy; nothing else of the project does.
+"""Trains the three models on the CPU from fixed seeds and writes models/: GGUF files and outputs of PyTorch for tests.
+Needs PyTorch 1.13 or newer and numpy; nothing else of the project does.
 
   train.py [reviews-mean] [reviews-attention] [dates]      all three without arguments
 """
@@ -11,7 +11,6 @@ import time
 
 import torch
 
-import alignment
 import data
 import export
 from models import Dates, Reviews
@@ -99,15 +98,15 @@ def dates(name):
             read, logits, _ = model(torch.tensor([tokens]), torch.tensor([decoder_tokens]), data.PAD)
             cases.append(({"text": text, "iso": iso, "tokens": tokens, "decoder_tokens": decoder_tokens},
                           {"encoder": read[0], "logits": logits[0]}))
-        draw(model, pieces)
+        write_alignment(model, pieces)
     print("%s: %d of %d held-out dates right, vocabulary %d" % (name, right, HELD_OUT, len(pieces)))
     export.export_dates(name, model, pieces)
     export.write_reference(name, cases, {"reference": "torch " + torch.__version__, "right": right,
                                          "held_out": [[text, iso] for text, iso in held_out]})
 
 
-def draw(model, pieces):
-    """The weights of cross-attention, the mean of the heads."""
+def write_alignment(model, pieces):
+    """The weights of cross-attention, the mean of the heads: what those of mote are compared with."""
     text, iso = PICTURE
     tokens, said = data.encode(pieces, text), [data.START] + data.encode_iso(pieces, iso)[:-1]
     weights = model(torch.tensor([tokens]), torch.tensor([said]), data.PAD)[2][0].mean(dim=0)
@@ -115,9 +114,6 @@ def draw(model, pieces):
         json.dump({"input": [pieces[token] for token in tokens], "output": list(iso),
                    "weights": [[round(w, 4) for w in row] for row in weights[:len(iso)].tolist()]}, file)
         file.write("\n")
-    with open(os.path.join(export.HERE, "alignment.svg"), "w") as file:
-        with open(os.path.join(export.FOLDER, "alignment.json")) as source:
-            file.write(alignment.picture(json.load(source)))
 
 
 MODELS = {"reviews-mean": lambda name: reviews(name, False), "reviews-attention": lambda name: reviews(name, True),

@@ -8,10 +8,11 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import unittest
 import zlib
 
-from program import BERT, HANG_SECONDS, MODEL, T5, Case, changed_gguf, mote, read_npy_array, string_value, strict_json
+from program import BERT, HANG_SECONDS, MODEL, T5, Case, changed_gguf, lab, mote, read_npy_array, string_value, strict_json
 
 TEXT = "The river is long and the road is longer."
 
@@ -79,12 +80,27 @@ class Attention(Case):
                     self.assertTrue(all((value > 0) == sees(row, i) for i, value in enumerate(values)), (layer, head, row))
 
     def test_a_classifier_that_pools_by_attention_shows_it(self):
-        model = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/seed_lab/models/reviews-attention.gguf")
-        found = self.weights("-m", model, "-p", "the music was dull but the ending was superb")
+        found = self.weights("-m", lab("reviews-attention"), "-p", "the music was dull but the ending was superb")
         self.assertEqual(found.shape[:2], (1, 1))
         self.assertEqual(found.shape[2], found.shape[3])
         self.assertGreater(found.shape[2], 8)
         self.assert_rows(found, lambda row, i: True)
+
+    def test_the_alignment_of_dates_is_pytorch_s_and_the_picture_that_is_committed(self):
+        folder = os.path.dirname(os.path.dirname(lab("dates")))
+        with open(os.path.join(folder, "models", "alignment.json"), encoding="utf-8") as file:
+            recorded = json.load(file)
+        array, drawn = os.path.join(self.folder, "dates.npy"), os.path.join(self.folder, "drawn.svg")
+        mote("attention", "-m", lab("dates"), "-p", " ".join(recorded["input"][1:-1]), "-o", array)
+        weights = Weights(array)
+        _, heads, rows, columns = weights.shape
+        self.assertEqual((rows, columns), (len(recorded["output"]) + 1, len(recorded["input"])))   # the last row ended the date
+        for row, expected in enumerate(recorded["weights"]):
+            found = [sum(values) / heads for values in zip(*(weights.row(0, head, row) for head in range(heads)))]
+            self.assertLess(max(abs(a - b) for a, b in zip(found, expected)), 1e-4, row)   # they are rounded to 4 digits
+        subprocess.run([sys.executable, "-B", os.path.join(folder, "alignment.py"), array, drawn], check=True, timeout=HANG_SECONDS)
+        with open(drawn, encoding="utf-8") as ours, open(os.path.join(folder, "alignment.svg"), encoding="utf-8") as committed:
+            self.assertEqual(ours.read(), committed.read())
 
     def test_rows_add_up_to_1_and_see_no_later_token(self):
         info = strict_json(mote("info", "-m", MODEL, "--json")[0])["model"]
