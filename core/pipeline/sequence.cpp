@@ -10,8 +10,10 @@ Status check_positions(const Plan& plan, const SessionShape& shape) {
     const bool encodes = step.phase == Phase::encode;
     const uint32_t positions = encodes ? shape.max_batch : shape.context;
     if (positions > step.matrix.rows)
-      return Status::error(Code::invalid_argument, "{} is {}; {} has {} positions", encodes ? "max_batch" : "context",
-                           positions, step.matrix.name, step.matrix.rows);
+      return Status::error(
+          Code::invalid_argument,
+          encodes ? "inputs of {} tokens are asked for; {} has {} positions" : "context is {}; {} has {} positions",
+          positions, step.matrix.name, step.matrix.rows);
   }
   return {};
 }

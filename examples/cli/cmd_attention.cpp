@@ -39,7 +39,9 @@ void check_usage(const AttentionOptions& options) {
   if (options.has_prompt + options.has_file + options.has_tokens != 1)
     throw Failure{kWrongUsage, "what is to be looked at? One of -p, -f and --tokens"};
   if (options.has_tokens) parse_ids(options.tokens, "--tokens");
-  if (options.has_decoder_tokens) parse_ids(options.decoder_tokens, "--decoder-tokens");
+  if (options.has_decoder_tokens && parse_ids(options.decoder_tokens, "--decoder-tokens").empty())
+    throw Failure{kWrongUsage,
+                  "--decoder-tokens: there are no token ids; without the option, the decoder says its own"};
   if (!writes_page(options) && !options.output.ends_with(".npy"))
     throw Failure{kWrongUsage, "-o: the name must end with .html or .npy"};
   if (options.head && !options.layer) throw Failure{kWrongUsage, "--head is of one --layer, which is missing"};
@@ -51,13 +53,26 @@ TapName attention_of(const AttentionOptions& options, const mote_model_info& inf
   return info.encodes == 0 ? kTapNames[0] : info.decodes == 0 ? kTapNames[1] : kTapNames[2];
 }
 
+std::string of_kind(const AttentionOptions& options) {
+  return options.attention.empty() ? "" : " (--attention " + options.attention + ")";
+}
+
+// A model without what is to be looked at is refused when it opens; without the taps it then does open.
 Opened open_tapped(const AttentionOptions& options) {
   mote_model_options model_options{};
   for (const TapName& each : kTapNames)
     if (options.attention.empty() || options.attention == each.name) model_options.taps |= each.tap;
   model_options.tap_first_layer = options.layer.value_or(0);
   model_options.tap_layers = options.layer ? 1 : 0;
-  return open_model(options.common, model_options);
+  try {
+    return open_model(options.common, model_options);
+  } catch (const Failure& failure) {
+    if (failure.status != MOTE_INVALID_ARGUMENT) throw;
+  }
+  open_model(options.common);
+  throw Failure{kWrongUsage, options.layer ? "--layer is " + std::to_string(*options.layer) +
+                                                 "; the model has no such attention there" + of_kind(options)
+                                           : "the model has no such attention" + of_kind(options)};
 }
 
 // What the encoder reads, and what the decoder is fed; the second may be empty where it is to be generated.
@@ -87,16 +102,10 @@ void feed_ids(mote_session* session, const int32_t* ids, size_t n) {
   check(mote_feed(session, ids, n, nullptr, &error), error);
 }
 
-// What a greedy decoder says to the input, as it is fed to it; the session is then at its beginning again.
-std::vector<int32_t> say_greedily(const Opened& opened, mote_session* session, uint32_t most) {
-  const mote_model_info& info = opened.info;
-  const int32_t start = info.decoder_start_token >= 0 ? info.decoder_start_token : info.bos_token;
-  if (start < 0)
-    throw Failure{kFailed,
-                  "the model names no token that its decoder begins with (decoder_start_token_id); give "
-                  "--decoder-tokens"};
+// Adds to `ids`, of one token, what a greedy decoder says to the input, as it is fed to it; the session is then at its
+// beginning again.
+void say_greedily(const Opened& opened, mote_session* session, uint32_t most, std::vector<int32_t>& ids) {
   mote_error error{};
-  std::vector<int32_t> ids = {start};
   feed_ids(session, ids.data(), 1);
   while (ids.size() <= most) {
     int32_t token = -1;
@@ -105,7 +114,6 @@ std::vector<int32_t> say_greedily(const Opened& opened, mote_session* session, u
     ids.push_back(token);
   }
   check(mote_rewind(session, 0, &error), error);
-  return ids;
 }
 
 // Collects the weights of one kind of attention, batch by batch.
@@ -235,6 +243,15 @@ void write_file(const AttentionOptions& options, const AttentionMaps& maps) {
   if (!all_finite) throw Failure{kFailed, options.output + " is written, but " + sentence};
 }
 
+// `given`: token ids; `needed`: with those that the decoder may say.
+void check_context(uint32_t context, uint64_t given, uint64_t needed, const AttentionOptions& options) {
+  const std::string has = ", the context has " + std::to_string(context) + " positions (--context)";
+  if (given > context) throw Failure{kFailed, "there are " + std::to_string(given) + " token ids" + has};
+  if (needed > context)
+    throw Failure{kFailed,
+                  "the decoder's start token and up to " + std::to_string(options.n_predict) + " more (-n)" + has};
+}
+
 void run(const AttentionOptions& options) {
   check_usage(options);
   const Opened opened = open_tapped(options);
@@ -242,19 +259,18 @@ void run(const AttentionOptions& options) {
   const TapName tap = attention_of(options, opened.info);
   AttentionIds ids = ids_of(options, opened);
   const bool runs_decoder = tap.tap != MOTE_TAP_ENCODER_ATTENTION, generates = runs_decoder && ids.tokens.empty();
-  const uint64_t n_tokens = generates ? uint64_t{options.n_predict} + 1 : ids.tokens.size();
+  if (generates) ids.tokens = {decoder_start_of(opened.info)};
   mote_session_options session_options = session_options_of(options.common, MOTE_KV_F32);
-  const uint64_t needed = std::max<uint64_t>(n_tokens, ids.input.size());
+  const uint64_t n_input = ids.input.size(), n_said = generates ? options.n_predict : 0;
+  const uint64_t needed = std::max<uint64_t>(ids.tokens.size() + n_said, n_input);
   if (session_options.context == 0) session_options.context = static_cast<uint32_t>(needed);
-  if (needed > session_options.context)
-    throw Failure{kFailed, "there are " + std::to_string(needed) + " token ids, the context has " +
-                               std::to_string(session_options.context) + " positions (--context)"};
-  session_options.max_batch = std::max(options.batch, static_cast<uint32_t>(ids.input.size()));
+  check_context(session_options.context, std::max<uint64_t>(ids.tokens.size(), n_input), needed, options);
+  session_options.max_batch = std::max(runs_decoder ? options.batch : 0, static_cast<uint32_t>(n_input));
   const Session session = open_session(opened, session_options);
   const CancelOnInterrupt cancel(session.get());
   mote_error error{};
   if (!ids.input.empty()) check(mote_encode(session.get(), ids.input.data(), ids.input.size(), &error), error);
-  if (generates) ids.tokens = say_greedily(opened, session.get(), options.n_predict);
+  if (generates) say_greedily(opened, session.get(), options.n_predict, ids.tokens);
   const std::vector<int32_t>& rows = runs_decoder ? ids.tokens : ids.input;
   const std::vector<int32_t>& columns = tap.tap == MOTE_TAP_ATTENTION ? ids.tokens : ids.input;
   AttentionMaps maps{tap.name, {}, {}, texts_of(opened, rows), texts_of(opened, columns), {}};

@@ -94,6 +94,8 @@ void run(const EmbedOptions& options) {
   mote_model_options model_options{};
   model_options.pooling = pooling_of(options);
   const Opened opened = open_model(options.common, model_options);
+  if (opened.info.encodes == 0)
+    throw Failure{kModelRefused, "the model has no encoder: mote run and mote logits continue its texts"};
   const std::vector<std::vector<int32_t>> inputs = inputs_of(options, opened);
   size_t longest = 0, total = 0;
   for (const std::vector<int32_t>& ids : inputs) longest = std::max(longest, ids.size()), total += ids.size();

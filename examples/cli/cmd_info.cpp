@@ -130,22 +130,24 @@ Json tensors_json(const Opened& opened) {
   return list;
 }
 
-Json model_json(const Opened& opened, const Json& metadata) {
+// `runs`: what the plan and its numbers say was read; else it is null, not 0.
+Json model_json(const Opened& opened, const Json& metadata, bool runs) {
   const mote_model_info& info = opened.info;
   auto text = [](const char* value) { return value == nullptr ? Json(nullptr) : Json(value); };
   auto token = [](int32_t value) { return value < 0 ? Json(nullptr) : Json(value); };
+  auto read = [runs](Json value) { return runs ? value : Json(nullptr); };
   // In full out of the metadata: the information has a C string of bounded length.
   const auto named = metadata.find("general.architecture");
   const bool is_named = named != metadata.end() && named->is_string();
   return {{"architecture", is_named ? *named : text(info.architecture)},
           {"n_vocab", info.n_vocab},
-          {"d_model", info.d_model},
-          {"n_layers", info.n_layers},
-          {"n_heads", info.n_heads},
-          {"n_kv_heads", info.n_kv_heads},
-          {"head_dim", info.head_dim},
-          {"d_ff", info.d_ff},
-          {"trained_context", info.trained_context},
+          {"d_model", read(info.d_model)},
+          {"n_layers", read(info.n_layers)},
+          {"n_heads", read(info.n_heads)},
+          {"n_kv_heads", read(info.n_kv_heads)},
+          {"head_dim", read(info.head_dim)},
+          {"d_ff", read(info.d_ff)},
+          {"trained_context", read(info.trained_context)},
           {"n_parameters", info.n_parameters},
           {"file_bytes", info.file_bytes},
           {"weight_bytes", info.weight_bytes},
@@ -153,8 +155,8 @@ Json model_json(const Opened& opened, const Json& metadata) {
           {"bos_token", token(info.bos_token)},
           {"eos_token", token(info.eos_token)},
           {"adds_bos", info.adds_bos != 0},
-          {"encodes", info.encodes != 0},
-          {"decodes", info.decodes != 0},
+          {"encodes", read(info.encodes != 0)},
+          {"decodes", read(info.decodes != 0)},
           {"decoder_start_token", token(info.decoder_start_token)},
           {"chat_format", text(info.chat_format)},
           {"gguf_version", info.gguf_version}};
@@ -332,7 +334,7 @@ void run(const InfoOptions& options) {
   const bool runs = refusal.empty();
   const Json formats = formats_json(opened);
   const Json metadata = metadata_json(opened);
-  Json result = {{"model", model_json(opened, metadata)},
+  Json result = {{"model", model_json(opened, metadata, runs)},
                  {"runs", runs},
                  {"refusal", runs ? Json(nullptr) : Json(refusal)},
                  {"formats", formats},
@@ -351,7 +353,8 @@ void run(const InfoOptions& options) {
   if (options.json) return write_output(json_text(result, 1, true) + "\n");
 
   std::string text = "Model\n";
-  for (const auto& [name, value] : result["model"].items()) text += row(name, shown(value));
+  for (const auto& [name, value] : result["model"].items())
+    if (runs || !value.is_null()) text += row(name, shown(value));
   if (!runs) text += row("runs", "no: " + refusal);
   text += "Formats\n";
   for (const Json& entry : formats)

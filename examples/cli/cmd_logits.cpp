@@ -66,6 +66,7 @@ Ids ids_of(const LogitsOptions& options, const mote_model_info& info) {
 void run(const LogitsOptions& options) {
   parse_ids(options.tokens, "--tokens");   // wrong usage before the model is looked at
   const Opened opened = open_model(options.common);
+  check_decodes(opened);
   const Ids all = ids_of(options, opened.info);
   const std::vector<int32_t>& ids = all.tokens;
   mote_session_options session_options = session_options_of(options.common, MOTE_KV_F32);

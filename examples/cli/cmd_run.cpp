@@ -87,10 +87,7 @@ bool feed(mote_session* session, const std::vector<int32_t>& ids, size_t* done) 
 }
 
 // The same of a model with an encoder: it reads the prompt at once, and the decoder begins with a token of its own.
-bool encode(mote_session* session, const mote_model_info& info, const std::vector<int32_t>& ids, size_t* done) {
-  const int32_t start = info.decoder_start_token >= 0 ? info.decoder_start_token : info.bos_token;
-  if (start < 0)
-    throw Failure{kFailed, "the model names no token that its decoder begins with (decoder_start_token_id)"};
+bool encode(mote_session* session, int32_t start, const std::vector<int32_t>& ids, size_t* done) {
   mote_error error{};
   mote_status status = mote_encode(session, ids.data(), ids.size(), &error);
   if (status == MOTE_OK) *done = ids.size();
@@ -125,6 +122,7 @@ nlohmann::ordered_json timings_json(const Opened& opened, size_t prompt_tokens, 
 void answer_one(const RunOptions& options) {
   const Opened opened = open_model(options.common);
   check_decodes(opened);
+  const int32_t start = encodes_prompt(opened.info) ? decoder_start_of(opened.info) : -1;
   const Prompt prompt = make_prompt(options, opened);
   const SamplerChain chain = make_chain(options.sampling);
   std::vector<const char*> stops;
@@ -139,11 +137,11 @@ void answer_one(const RunOptions& options) {
   if (options.show_prompt && !options.json) write_prompt_text(prompt.text);
 
   const CancelOnInterrupt cancel(session.get());
-  const Clock::time_point start = Clock::now();
+  const Clock::time_point began = Clock::now();
   size_t fed = 0;
-  const bool is_fed = encodes_prompt(opened.info) ? encode(session.get(), opened.info, prompt.ids, &fed)
+  const bool is_fed = encodes_prompt(opened.info) ? encode(session.get(), start, prompt.ids, &fed)
                                                   : feed(session.get(), prompt.ids, &fed);
-  const double prompt_ms = milliseconds_since(start);
+  const double prompt_ms = milliseconds_since(began);
   Answer answer;
   answer.finish_reason = "interrupted";   // before it began
   if (is_fed)

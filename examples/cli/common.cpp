@@ -178,6 +178,12 @@ void check_decodes(const Opened& opened) {
     throw Failure{kModelRefused, "the model only encodes: mote embed gives its vectors"};
 }
 
+int32_t decoder_start_of(const mote_model_info& info) {
+  if (info.decoder_start_token >= 0) return info.decoder_start_token;
+  if (info.bos_token >= 0) return info.bos_token;
+  throw Failure{kFailed, "the model names no token that its decoder begins with (decoder_start_token_id)"};
+}
+
 Opened open_vocabulary(const std::string& path) {
   CommonOptions options;
   options.threads = 1;

@@ -72,6 +72,8 @@ Opened open_model(const CommonOptions& options, const mote_model_options& model_
 Opened open_text_model(const CommonOptions& options);
 // A model that only encodes says nothing: refused.
 void check_decodes(const Opened& opened);
+// What a decoder that reads an encoder is fed first. Failure: the model names no such token.
+int32_t decoder_start_of(const mote_model_info& info);
 Opened open_vocabulary(const std::string& path);
 
 // The source of a model's file. Where its name says that it is the first of several (model-00001-of-00003.gguf), those

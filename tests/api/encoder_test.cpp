@@ -102,7 +102,7 @@ TEST_CASE("An encoder's batch is not longer than learned positions reach", "[api
   mote_session* none = nullptr;
   const Outcome said = outcome([&](mote_error* e) { return mote_session_open(model, &options, {}, &none, e); });
   CHECK(said.status == MOTE_INVALID_ARGUMENT);
-  CHECK(said.sentence == "max_batch is 7; position_embd.weight has 6 positions");
+  CHECK(said.sentence == "inputs of 7 tokens are asked for; position_embd.weight has 6 positions");
 }
 
 TEST_CASE("Pooled vectors are the mean, the first and the last of the hidden states, as the caller or the file says",

@@ -128,6 +128,8 @@ class Attention(Case):
             self.assertEqual((data["attention"], data["causal"], len(data["rows"]), len(data["columns"])), (kind, False, *shape))
         own = self.weights("-m", T5, "--tokens", "3,4,5,6,1", "--decoder-tokens", "0,7,8", "--attention", "decoder")
         self.assert_rows(own, lambda row, i: i <= row)
+        # An input is one batch, whatever --batch: this encoder has 80 positions.
+        self.assertEqual(self.weights("-m", BERT, "--tokens", "1,2", "--batch", "90", "-c", "90").shape[2:], (2, 2))
         # Without tokens for it the decoder says what it will, and the same every time.
         said = self.page("-m", T5, "-p", "hello", "-n", "4").data["rows"]
         self.assertTrue(1 <= len(said) <= 5, said)
@@ -187,14 +189,18 @@ class Attention(Case):
         tokens = ("--tokens", "1,2,3")
         for arguments, part in ((["-m", MODEL], "One of -p, -f and --tokens"), (["-m", MODEL, "-p", "x", *tokens], "One of"),
                                 (["-m", MODEL, *tokens, "--head", "1"], "--layer"), (["-m", BERT, "--tokens", ""], "without tokens"),
-                                (["-m", MODEL, *tokens, "--layer", "9"], "tap_first_layer 9"),
+                                (["-m", MODEL, *tokens, "--layer", "9"], "--layer is 9; the model has no such attention there"),
                                 (["-m", MODEL, *tokens, "--layer", "0", "--head", "99"], "--head is 99; layer 0 has"),
-                                (["-m", MODEL, *tokens, "--attention", "cross"], "no such attention"),
+                                (["-m", MODEL, *tokens, "--attention", "cross"], "no such attention (--attention cross)"),
+                                (["-m", T5, *tokens, "--decoder-tokens", " "], "--decoder-tokens: there are no token ids"),
+                                (["-m", BERT, "--tokens", ",".join(["1"] * 90)], "inputs of 90 tokens are asked for"),
+                                (["-m", MODEL, *tokens, "--backend", "walrus", "--layer", "9"], "walrus"),
                                 (["-m", MODEL, *tokens, "--decoder-tokens", "1"], "an encoder and a decoder"),
                                 (["-m", MODEL, "--tokens", "1,384"], "384")):
             self.assertIn(part, sentence(2, *arguments), arguments)
         self.assertIn(".html or .npy", sentence(2, "-m", MODEL, *tokens, output="x.png"))
-        self.assertIn("(--context)", sentence(1, "-m", MODEL, *tokens, "-c", "2"))
+        self.assertIn("there are 3 token ids, the context has 2 positions (--context)", sentence(1, "-m", MODEL, *tokens, "-c", "2"))
+        self.assertIn("start token and up to 60 more (-n), the context has 30", sentence(1, "-m", T5, *tokens, "-n", "60", "-c", "30"))
         long = ",".join(["1"] * 1500)
         self.assertRegex(sentence(1, "-m", MODEL, "--tokens", long), r"a page holds 8388608 weights.*choose a --layer")
         sentence(3, "-m", self.folder + "/none", *tokens)

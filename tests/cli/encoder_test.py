@@ -3,7 +3,7 @@ import json
 import os
 import struct
 
-from program import BERT, T5, Case, lab, mote, read_npy, strict_json
+from program import BERT, MODEL, T5, Case, changed_gguf, lab, mote, read_npy, strict_json
 
 
 def golden(model):
@@ -70,6 +70,19 @@ class Embed(Case):
         mote("logits", "-m", T5, "--tokens", ",".join(map(str, prompt)), "--decoder-tokens", ",".join(map(str, fed)), "-o", target)
         best = [row.index(max(row)) for row in read_npy(target)]
         self.assertEqual(best[:len(answer["ids"])], answer["ids"])
+
+    def test_a_decoder_without_a_start_token_is_told_before_anything_is_run(self):
+        with open(T5, "rb") as file:
+            path = self.write("t5.gguf", changed_gguf(file.read(), drop=(b"t5.decoder_start_token_id", b"tokenizer.ggml.bos_token_id")))
+        for arguments in (["run", "-p", "lorem ipsum", "--show-prompt"], ["attention", "-p", "lorem ipsum", "-o", self.folder + "/x.npy"]):
+            out, notes = mote(*arguments, "-m", path, "-c", "2", expect=1)   # a context too small for the text comes later
+            self.assertEqual(out, b"")
+            self.assertEqual(notes, b"mote: the model names no token that its decoder begins with (decoder_start_token_id)\n")
+
+    def test_a_model_of_the_other_kind_is_refused_by_the_program_s_own_names(self):
+        self.assertIn(b"the model has no encoder: mote run", mote("embed", "-m", MODEL, "x", expect=3)[1])
+        notes = mote("logits", "-m", BERT, "--tokens", "1,2", "-o", self.folder + "/x.npy", expect=3)[1]
+        self.assertIn(b"the model only encodes: mote embed", notes)
 
     def test_an_encoder_does_not_chat(self):
         for arguments in (["-p", "x", "--system", "y"], ["-p", "x", "--chat-format", "chatml"], []):

@@ -40,6 +40,9 @@ class Tokens(Case):
         self.assertEqual(mote("detokenize", "-m", path, "70")[0], mote("detokenize", "-m", MODEL, "70")[0])
         info = strict_json(mote("info", "-m", path, "--json")[0])
         self.assertEqual((info["runs"], info["memory"], info["model"]["n_tensors"]), (False, None, 0))
+        for name in ("d_model", "n_layers", "n_heads", "n_kv_heads", "head_dim", "d_ff", "trained_context", "encodes", "decodes"):
+            self.assertIsNone(info["model"][name], name)   # not read: 0 would be a number
+            self.assertNotIn(f"  {name} ".encode(), mote("info", "-m", path)[0])
         self.assertIn("refusal", mote("info", "-m", path, "--json")[0].decode())
         mote("run", "-m", path, *SHORT, expect=3)
 
@@ -52,6 +55,7 @@ class Tokens(Case):
         self.assertEqual((info["runs"], info["metadata"]["general.architecture"]), (False, "llamb"))
         self.assertIn("llamb", info["refusal"])
         self.assertRegex(mote("info", "-m", path)[0].decode(), r"\n  runs +no: .*llamb")
+        self.assertNotIn(b"  d_model ", mote("info", "-m", path)[0])
         notes = mote("run", "-m", path, *SHORT, expect=3)[1]
         self.assertIn(b"llamb", notes)
 
