@@ -123,40 +123,6 @@ Status check_unrun(const gguf::File& file, std::string_view architecture, std::s
   return {};
 }
 
-RopeConfig read_rope(Reader& reader, uint32_t key_dim, uint32_t context_length) {
-  RopeConfig rope{};
-  rope.n_rotated = reader.count("rope.dimension_count", 2, key_dim, key_dim);
-  if (rope.n_rotated % 2 != 0)
-    reader.keep(Status::error(Code::bad_model, "{}.rope.dimension_count is {}; it must be even", reader.architecture(),
-                              rope.n_rotated));
-  rope.base = reader.real("rope.freq_base", 1, 1e15, 10000);
-  rope.factor = 1;
-  rope.attention_factor = 1;
-  // The oldest files give a linear factor alone.
-  const double old_factor = reader.real("rope.scale_linear", RopeConfig::kLeastFactor, 1e6, 1);
-  const std::string_view kind = reader.text("rope.scaling.type", old_factor == 1 ? "none" : "linear");
-  if (kind == "none") return rope;
-  rope.factor = reader.real("rope.scaling.factor", RopeConfig::kLeastFactor, 1e6, old_factor);
-  if (kind == "linear") {
-    rope.scaling = RopeScaling::linear;
-  } else if (kind == "yarn") {
-    rope.scaling = RopeScaling::yarn;
-    // Turns are counted by the logarithm to this base.
-    if (rope.base <= 1)
-      reader.keep(Status::error(Code::bad_model, "{}.rope.freq_base is {}; yarn scaling needs one above 1",
-                                reader.architecture(), rope.base));
-    rope.original_context =
-        reader.count("rope.scaling.original_context_length", 1, Config::kMaxContext, context_length);
-    rope.attention_factor = reader.real("rope.scaling.attn_factor", 1e-3, 1e3, 1);
-    rope.beta_fast = reader.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32);
-    rope.beta_slow = reader.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1);
-  } else {
-    reader.keep(Status::error(Code::unsupported, "{}.rope.scaling.type is {}; this build knows none, linear and yarn",
-                              reader.architecture(), kind));
-  }
-  return rope;
-}
-
 }   // namespace
 
 Result<std::string_view> read_architecture(const gguf::File& file) { return file.get_string("general.architecture"); }
@@ -196,11 +162,45 @@ Result<Config> read_config(const gguf::File& file, uint32_t n_vocab, std::span<c
   }
   config.value_dim = reader.count("attention.value_length", 1, Config::kMaxWidth, config.key_dim);
   if (!reader.status().ok()) return reader.status();
+  return config;
+}
+
+Result<RopeConfig> read_rope(const gguf::File& file, const Config& config) {
   if (config.key_dim < 2)
     return Status::error(Code::bad_model, "heads of {} values are too small; at least 2 are needed", config.key_dim);
-  config.rope = read_rope(reader, config.key_dim, config.context_length);
+  Reader reader(file, config.architecture);
+  RopeConfig rope{};
+  rope.n_rotated = reader.count("rope.dimension_count", 2, config.key_dim, config.key_dim);
+  if (rope.n_rotated % 2 != 0)
+    reader.keep(Status::error(Code::bad_model, "{}.rope.dimension_count is {}; it must be even", reader.architecture(),
+                              rope.n_rotated));
+  rope.base = reader.real("rope.freq_base", 1, 1e15, 10000);
+  rope.factor = 1;
+  rope.attention_factor = 1;
+  // The oldest files give a linear factor alone.
+  const double old_factor = reader.real("rope.scale_linear", RopeConfig::kLeastFactor, 1e6, 1);
+  const std::string_view kind = reader.text("rope.scaling.type", old_factor == 1 ? "none" : "linear");
+  if (kind == "none") return reader.status().ok() ? Result<RopeConfig>(rope) : reader.status();
+  rope.factor = reader.real("rope.scaling.factor", RopeConfig::kLeastFactor, 1e6, old_factor);
+  if (kind == "linear") {
+    rope.scaling = RopeScaling::linear;
+  } else if (kind == "yarn") {
+    rope.scaling = RopeScaling::yarn;
+    // Turns are counted by the logarithm to this base.
+    if (rope.base <= 1)
+      reader.keep(Status::error(Code::bad_model, "{}.rope.freq_base is {}; yarn scaling needs one above 1",
+                                reader.architecture(), rope.base));
+    rope.original_context =
+        reader.count("rope.scaling.original_context_length", 1, Config::kMaxContext, config.context_length);
+    rope.attention_factor = reader.real("rope.scaling.attn_factor", 1e-3, 1e3, 1);
+    rope.beta_fast = reader.real("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32);
+    rope.beta_slow = reader.real("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1);
+  } else {
+    reader.keep(Status::error(Code::unsupported, "{}.rope.scaling.type is {}; this build knows none, linear and yarn",
+                              reader.architecture(), kind));
+  }
   if (!reader.status().ok()) return reader.status();
-  return config;
+  return rope;
 }
 
 Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& config, uint32_t layer) {

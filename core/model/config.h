@@ -38,7 +38,6 @@ struct Config {
   uint32_t n_vocab, n_layers, d_model, context_length;
   uint32_t key_dim, value_dim;   // of a head
   float norm_epsilon;
-  RopeConfig rope;
   uint32_t decoder_start;   // the token that a decoder begins with, where it reads an encoder; n_vocab: none is named
   // What the caller asks an encoder for instead of what the file says; not read from the file.
   bool has_pooling;
@@ -55,6 +54,8 @@ struct LayerConfig {
 Result<Config> read_config(const gguf::File& file, uint32_t n_vocab, std::span<const std::string_view> runs = {});
 Result<LayerConfig> read_layer_config(const gguf::File& file, const Config& config, uint32_t layer);
 
+// Of a model that turns queries and keys; others may say what they like.
+Result<RopeConfig> read_rope(const gguf::File& file, const Config& config);
 // How far the attention of a layer looks back, 0: to the beginning. attention.sliding_window, or else `window`, counts
 // for all layers but every `period`-th (0: for all). attention.sliding_window_pattern is another period, or a list with
 // a 1 for each layer that has the window.

@@ -78,8 +78,10 @@ Made made_by_model(const Settings& s) {
   gguf::TensorIndex index = gguf::TensorIndex::create(opened, arena).value();
   const Result<Config> config = read_config(opened, 320);
   REQUIRE(std::string(config.status().message()) == "");
+  const Result<RopeConfig> turned = read_rope(opened, config.value());
+  REQUIRE(std::string(turned.status().message()) == "");
   Weights weights(index, arena);
-  const RopeSettings rope = weights.rope(config.value().rope, RopePairing::neighbours, "rope_freqs.weight");
+  const RopeSettings rope = weights.rope(turned.value(), RopePairing::neighbours, "rope_freqs.weight");
   REQUIRE(std::string(weights.status().message()) == "");
   REQUIRE(rope.angles.n_rotated == s.n_rotated);
   return {{rope.angles.frequency, rope.angles.frequency + s.n_rotated / 2}, rope.angles.magnitude};
@@ -119,8 +121,10 @@ TEST_CASE("The oldest key of linear scaling still counts", "[model][rope]") {
   const gguf::File opened = gguf::File::open(bytes).value();
   const Result<Config> config = read_config(opened, 320);
   REQUIRE(config.ok());
-  CHECK(config.value().rope.scaling == RopeScaling::linear);
-  CHECK(config.value().rope.factor == 4.0);
+  const Result<RopeConfig> rope = read_rope(opened, config.value());
+  REQUIRE(rope.ok());
+  CHECK(rope.value().scaling == RopeScaling::linear);
+  CHECK(rope.value().factor == 4.0);
 }
 
 TEST_CASE("YaRN keeps what is fast, stretches what is slow and blends between", "[model][rope]") {

@@ -8,7 +8,8 @@ namespace mote {
 
 Status build_gemma2(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& c) {
   const uint32_t d = c.d_model, kd = c.key_dim, vd = c.value_dim;
-  const RopeSettings rope = w.rope(c.rope, RopePairing::halves, {});
+  MOTE_ASSIGN_OR_RETURN(const RopeConfig turned, read_rope(file, c));
+  const RopeSettings rope = w.rope(turned, RopePairing::halves, {});
   MOTE_ASSIGN_OR_RETURN(const double score_cap, read_real(file, c, "attn_logit_softcapping", 0, 1e6, 50));
   MOTE_ASSIGN_OR_RETURN(const double logit_cap, read_real(file, c, "final_logit_softcapping", 0, 1e6, 30));
   const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, d);

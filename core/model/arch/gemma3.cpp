@@ -9,11 +9,12 @@ namespace mote {
 
 Status build_gemma3(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& c) {
   const uint32_t d = c.d_model, kd = c.key_dim, vd = c.value_dim;
+  MOTE_ASSIGN_OR_RETURN(const RopeConfig turned, read_rope(file, c));
   RopeConfig of_windows{};   // scaling is for the others
-  of_windows.n_rotated = c.rope.n_rotated;
+  of_windows.n_rotated = turned.n_rotated;
   MOTE_ASSIGN_OR_RETURN(of_windows.base, read_real(file, c, "rope.freq_base_swa", 1, 1e15, 10000));
   of_windows.factor = of_windows.attention_factor = 1;
-  const RopeSettings far = w.rope(c.rope, RopePairing::halves, {}), near = w.rope(of_windows, RopePairing::halves, {});
+  const RopeSettings far = w.rope(turned, RopePairing::halves, {}), near = w.rope(of_windows, RopePairing::halves, {});
   const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, d);
 
   Value x = b.scale(b.embed(embedding), static_cast<float>(sqrt_f64(d)));   // [tokens, d_model]

@@ -8,7 +8,8 @@ namespace mote {
 
 Status build_llama(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& c) {
   const uint32_t d = c.d_model, kd = c.key_dim, vd = c.value_dim;
-  const RopeSettings rope = w.rope(c.rope, RopePairing::neighbours, "rope_freqs.weight");
+  MOTE_ASSIGN_OR_RETURN(const RopeConfig turned, read_rope(file, c));
+  const RopeSettings rope = w.rope(turned, RopePairing::neighbours, "rope_freqs.weight");
   const auto scale = static_cast<float>(1 / sqrt_f64(kd));
   const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, d);
 

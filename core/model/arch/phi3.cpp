@@ -10,7 +10,8 @@ namespace mote {
 
 Status build_phi3(PlanBuilder& b, Weights& w, const gguf::File& file, const Config& c) {
   const uint32_t d = c.d_model, kd = c.key_dim, vd = c.value_dim;
-  const RopeSettings rope = w.rope(c.rope, RopePairing::halves, {});
+  MOTE_ASSIGN_OR_RETURN(const RopeConfig turned, read_rope(file, c));
+  const RopeSettings rope = w.rope(turned, RopePairing::halves, {});
   const auto scale = static_cast<float>(1 / sqrt_f64(kd));
   const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, d);
 
