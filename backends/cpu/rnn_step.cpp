@@ -50,7 +50,7 @@ Status run_rnn(const PreparedStep& prepared, const RunContext& context) {
       has_nan = has_nan || h[i] != h[i];
     }
     std::memcpy(y + size_t{row} * width, h, width * sizeof(float));
-    if (has_nan) context.first_nan.note(context.batch.first_position + row, step.layer, true);
+    if (has_nan) context.first_nan.note(context.batch.first_position + row, step);
   }
   return {};
 }

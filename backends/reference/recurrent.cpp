@@ -24,7 +24,7 @@ Status ReferenceExecutor::rnn(const Step& step, const Batch& batch) {
       y[row * columns + i] = h[i];
       has_nan = has_nan || h[i] != h[i];
     }
-    if (has_nan) first_nan_.note(position, step.layer, true);
+    if (has_nan) first_nan_.note(position, step);
   }
   return {};
 }

@@ -1,40 +1,27 @@
 #include "core/model/layer.h"
 
 namespace mote {
-namespace {
-
-// "blk.3.attn_q.weight", "enc.blk.3.attn_q.weight"
-class TensorName {
- public:
-  TensorName(std::string_view stack, uint32_t layer, std::string_view name, std::string_view kind) {
-    const FormatArgument arguments[] = {FormatArgument(stack), FormatArgument(layer), FormatArgument(name),
-                                        FormatArgument(kind)};
-    length_ = format_sentence(text_, sizeof text_, "{}blk.{}.{}.{}", arguments, 4);
-  }
-  operator std::string_view() const { return {text_, length_}; }
-
- private:
-  char text_[80];
-  uint32_t length_;
-};
-
-}   // namespace
+TensorName::TensorName(std::string_view stack, uint32_t layer, std::string_view name, std::string_view kind) {
+  const FormatArgument arguments[] = {FormatArgument(stack), FormatArgument(layer), FormatArgument(name),
+                                      FormatArgument(kind)};
+  length_ = format_sentence(text_, sizeof text_, "{}blk.{}.{}.{}", arguments, 4);
+}
 
 Value Layer::rms_norm(Value x, std::string_view name, uint32_t width) const {
-  const Vector weight = w_.vector(TensorName(stack_, index_, name, "weight"), width == 0 ? x.columns : width);
+  const Vector weight = w_.vector(tensor(name), width == 0 ? x.columns : width);
   return b_.rms_norm(x, weight, c_.norm_epsilon);
 }
 
 Value Layer::layer_norm(Value x, std::string_view name) const {
-  const Vector weight = w_.vector(TensorName(stack_, index_, name, "weight"), x.columns);
-  const Vector bias = w_.vector(TensorName(stack_, index_, name, "bias"), x.columns);
+  const Vector weight = w_.vector(tensor(name), x.columns);
+  const Vector bias = w_.vector(tensor(name, "bias"), x.columns);
   return b_.layer_norm(x, weight, bias, c_.norm_epsilon);
 }
 
 Layer::Linear Layer::weights(Value x, std::string_view name, uint32_t rows, Bias bias) const {
-  const TensorName of_bias(stack_, index_, name, "bias");
+  const TensorName of_bias = tensor(name, "bias");
   Linear linear;
-  linear.matrix = w_.matrix(TensorName(stack_, index_, name, "weight"), rows, x.columns);
+  linear.matrix = w_.matrix(tensor(name), rows, x.columns);
   if (bias == Bias::required || w_.has(of_bias)) linear.bias = w_.vector(of_bias, rows);
   return linear;
 }

@@ -12,11 +12,27 @@ struct Qkv {
   Value q, k, v;
 };
 
+// "enc.blk.3.attn_q.weight"
+class TensorName {
+ public:
+  TensorName(std::string_view stack, uint32_t layer, std::string_view name, std::string_view kind);
+  operator std::string_view() const { return {text_, length_}; }
+
+ private:
+  char text_[80];
+  uint32_t length_;
+};
+
 class Layer {
  public:
   Layer(PlanBuilder& b, Weights& w, const Config& c, uint32_t index, std::string_view stack = {})
       : b_(b), w_(w), c_(c), index_(index), stack_(stack) {
     b.enter_layer(index);
+  }
+
+  // Of a tensor of this layer, for those that are not bound by the steps below.
+  TensorName tensor(std::string_view name, std::string_view kind = "weight") const {
+    return {stack_, index_, name, kind};
   }
 
   // The norm of each row, or of each `width` values of it (a head).

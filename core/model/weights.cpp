@@ -24,20 +24,6 @@ bool is_needless(std::string_view name) {
   return false;
 }
 
-// "blk.3.attn_q.weight"
-class LayerName {
- public:
-  LayerName(uint32_t layer, std::string_view name) {
-    const FormatArgument arguments[] = {FormatArgument(layer), FormatArgument(name)};
-    length_ = format_sentence(text_, sizeof text_, "blk.{}.{}", arguments, 2);
-  }
-  operator std::string_view() const { return {text_, length_}; }
-
- private:
-  char text_[80];
-  uint32_t length_;
-};
-
 // YaRN's dimension at which a frequency makes `turns` turns over the original context.
 // https://arxiv.org/abs/2309.00071, section 3.2
 double dimension_of_turns(const RopeConfig& rope, double turns) {
@@ -130,19 +116,6 @@ Vector Weights::distance_bias(std::string_view name, uint32_t n_buckets, uint32_
     }
   }
   return {values.data(), static_cast<uint32_t>(uint64_t{n_heads} * bucket.size())};
-}
-
-Matrix Weights::layer_matrix(uint32_t layer, std::string_view name, uint32_t rows, uint32_t columns) {
-  return matrix(LayerName(layer, name), rows, columns);
-}
-
-Vector Weights::layer_vector(uint32_t layer, std::string_view name, uint32_t count) {
-  return vector(LayerName(layer, name), count);
-}
-
-Vector Weights::optional_layer_vector(uint32_t layer, std::string_view name, uint32_t count) {
-  const LayerName full(layer, name);
-  return has(full) ? vector(full, count) : Vector{};
 }
 
 const double* Weights::sinusoids(uint32_t columns) {

@@ -16,7 +16,7 @@ class Weights {
   // With a measuring arena vectors have a length but no data.
   Weights(gguf::TensorIndex& index, Arena& arena) : index_(index), arena_(arena) {}
 
-  // Tensors of the whole model: "output.weight". [rows, columns]
+  // Tensors by their whole names: "output.weight"; those of layers by layer.h. [rows, columns]
   bool has(std::string_view name) const { return index_.find(name) != nullptr; }
   Matrix matrix(std::string_view name, uint32_t rows, uint32_t columns);
   Vector vector(std::string_view name, uint32_t count);
@@ -28,11 +28,6 @@ class Weights {
   Vector distance_bias(std::string_view name, uint32_t n_buckets, uint32_t n_heads, std::span<const uint16_t> bucket);
   // A tensor that files have and the architecture does without.
   void leave_out(std::string_view name) { index_.take(name); }
-
-  // Tensors of a layer: layer_matrix(3, "attn_q.weight", ...) is "blk.3.attn_q.weight".
-  Matrix layer_matrix(uint32_t layer, std::string_view name, uint32_t rows, uint32_t columns);
-  Vector layer_vector(uint32_t layer, std::string_view name, uint32_t count);
-  Vector optional_layer_vector(uint32_t layer, std::string_view name, uint32_t count);
 
   // Frequencies of sinusoidal positions for rows of `columns` values: 10000^(-2i / columns), in radians per position.
   const double* sinusoids(uint32_t columns);

@@ -102,7 +102,7 @@ class ValueMemory {
   std::span<const uint64_t> offset_bytes_;   // by Value::id
 };
 
-// Set from any thread; looked at between steps.
+// Set from any thread; looked at between steps, and by a step that may be long (attention over a long input) within it.
 class CancelFlag {
  public:
   explicit CancelFlag(const std::atomic<uint32_t>* flag = nullptr) : flag_(flag) {}

@@ -10,32 +10,36 @@
 #include <cstdint>
 
 #include "core/base/status.h"
+#include "core/ops/step.h"
 
 namespace mote {
 
 class FirstNan {
  public:
-  // In the order of the steps. `layer` is that of the step.
-  void note(uint32_t position, uint32_t layer, bool recurrent = false) {
+  // In the order of the steps.
+  void note(uint32_t position, const Step& step) { note(position, step.layer, attending_of(step), step.op == Op::rnn); }
+  void note(uint32_t position, uint32_t layer, Attending whose = Attending::decoder, bool recurrent = false) {
     if (found_ && position >= position_) return;
     found_ = true;
     position_ = position;
     layer_ = layer;
+    whose_ = whose;
     recurrent_ = recurrent;
   }
   // After the last step: ok, or not_finite with the layer and the position.
   Status status() const {
     if (!found_) return {};
-    if (recurrent_)
-      return Status::error(Code::not_finite, "the recurrent vector of layer {} at position {} holds a NaN", layer_,
-                           position_);
-    return Status::error(Code::not_finite, "the keys or values of layer {} at position {} hold a NaN", layer_,
-                         position_);
+    constexpr std::string_view kOf[kAttendings] = {"", "the encoder's ", "cross-attention in "};   // by Attending
+    return Status::error(Code::not_finite,
+                         recurrent_ ? "the recurrent vector of {}layer {} at position {} holds a NaN"
+                                    : "the keys or values of {}layer {} at position {} hold a NaN",
+                         kOf[static_cast<size_t>(whose_)], layer_, position_);
   }
 
  private:
   bool found_ = false, recurrent_ = false;
   uint32_t position_ = 0, layer_ = 0;
+  Attending whose_ = Attending::decoder;
 };
 
 }   // namespace mote

@@ -167,11 +167,22 @@ State PlanBuilder::add_state(const StateInfo& info) {
     }
     states_[counts_.states] = info;
   }
-  return {static_cast<uint16_t>(counts_.states++), phase_, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
+  return {static_cast<uint16_t>(counts_.states++), phase_, false, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
 }
 
 State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window) {
   return add_state({layer_, n_kv_heads, key_dim, value_dim, window, phase_});
+}
+
+CrossStates PlanBuilder::cross_states(uint32_t n_layers, uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim) {
+  expect(phase_ == Phase::encode, "a decoder reads what an encoder was given, not itself", 0, 0, 0);
+  State first;
+  for (uint32_t layer = 0; layer < n_layers && status_.ok(); ++layer) {
+    State state = add_state({layer, n_kv_heads, key_dim, value_dim, 0, phase_});
+    if (layer == 0) first = state;
+  }
+  first.is_cross = true;
+  return CrossStates(first);
 }
 
 State PlanBuilder::recurrent_state(uint32_t width) { return add_state({layer_, 1, 0, width, 0, phase_}); }
@@ -233,6 +244,8 @@ Value PlanBuilder::causal_attention(Value q, State past, const AttentionAttribut
 Value PlanBuilder::full_attention(Value q, State all, const AttentionAttributes& attributes, const Vector& bias) {
   expect(all.phase == Phase::encode && all.window == 0,
          "attention to all is given a state with a window of {} or one of the decoder", all.window, 0, 0);
+  expect(all.is_cross == (phase_ == Phase::decode),
+         "a decoder reads an encoder's input from cross_states, and no one else", 0, 0, 0);
   AttentionAttributes full = attributes;
   full.sees = Sees::all;
   return attention(q, all, full, bias);

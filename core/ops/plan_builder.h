@@ -18,22 +18,25 @@ struct RopeSettings {
   static constexpr uint32_t kMaxNumber = 4;
 };
 
-// Whose attention is looked at.
-enum class Attending : uint8_t {
-  decoder,   // tokens to those before them
-  encoder,   // an encoder's input to itself
-  across,    // a decoder's tokens to an encoder's input
-};
-inline constexpr uint32_t kAttendings = 3;
-inline Attending attending_of(const Step& step) {
-  if (step.phase == Phase::encode) return Attending::encoder;
-  return step.state.phase == Phase::encode ? Attending::across : Attending::decoder;
-}
-
 // What is kept of a batch for those who look at it: the weights of some layers' attention.
 struct Taps {
   uint32_t attendings = 0;                            // bits 1 << Attending
   uint32_t first_layer = 0, end_layer = UINT32_MAX;   // [first, end)
+};
+
+// What the layers of a decoder read of an encoder's input: a state for each.
+class CrossStates {
+ public:
+  CrossStates() = default;
+  explicit CrossStates(State first) : first_(first) {}
+  State operator[](uint32_t layer) const {   // below the number that was asked for
+    State state = first_;
+    state.id = static_cast<uint16_t>(state.id + layer);
+    return state;
+  }
+
+ private:
+  State first_;
 };
 
 class PlanBuilder {
@@ -65,6 +68,8 @@ class PlanBuilder {
   Value linear(Value x, const Matrix& weight, const Vector& bias = {});   // [rows of x, weight.rows]
   Value rope(Value x, uint32_t head_dim, const RopeSettings& rope);
   State kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window = 0);
+  // In the phase `encode`: one kv_state for each layer of the decoder, filled by `append` and read in the other phase.
+  CrossStates cross_states(uint32_t n_layers, uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim);
   State append(State state, Value keys, Value values);
   // `bias` by distance: [n_heads, 2 * the greatest distance + 1].
   Value causal_attention(Value q, State past, const AttentionAttributes& attributes, const Vector& bias = {});

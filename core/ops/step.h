@@ -63,6 +63,7 @@ struct State {
   static constexpr uint16_t kNone = 0xffff;
   uint16_t id = kNone;   // index into Plan::states
   Phase phase = Phase::decode;
+  bool is_cross = false;   // of an encoder's input, for a layer of the decoder
   uint32_t n_kv_heads = 0, key_dim = 0, value_dim = 0, window = 0;
   bool exists() const { return id != kNone; }
 };
@@ -201,6 +202,18 @@ struct Step {
     PoolAttributes pool;
   } attributes{};
 };
+
+// Whose keys and values a step writes or reads.
+enum class Attending : uint8_t {
+  decoder,   // tokens to those before them
+  encoder,   // an encoder's input to itself
+  across,    // a decoder's tokens to an encoder's input
+};
+inline constexpr uint32_t kAttendings = 3;
+inline Attending attending_of(const Step& step) {
+  if (step.state.is_cross) return Attending::across;
+  return step.state.phase == Phase::encode ? Attending::encoder : Attending::decoder;
+}
 
 // How many values rms_norm takes together.
 inline uint32_t norm_width(const Step& step) { return step.vector.exists() ? step.vector.count : step.output.columns; }

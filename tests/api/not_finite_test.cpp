@@ -46,6 +46,47 @@ TEST_CASE("A NaN in any one weight of a layer is a status on every backend", "[a
   CHECK(tried == 9 * host_backends().size());
 }
 
+// What an input, and then tokens of a decoder that reads it, come to.
+Outcome read_by(const GgufBuilder& file, const char* backend) {
+  const Engine engine(backend);
+  const Model model(engine, file);
+  const mote_session_options options = session_options(64, 16);
+  const int32_t input[] = {4, 5, 6};
+  mote_session* session = nullptr;
+  mote_error error{};
+  must(mote_session_open(model, &options, {}, &session, &error), error);
+  Outcome said = outcome([&](mote_error* e) { return mote_encode(session, input, 3, e); });
+  if (said.status == MOTE_OK) said = outcome([&](mote_error* e) { return mote_feed(session, input, 3, nullptr, e); });
+  mote_session_close(session, nullptr);
+  return said;
+}
+
+TEST_CASE("A NaN of a model with two stacks is told by its own", "[api][hostile][encoder]") {
+  struct Spoilt {
+    ToyModel toy;
+    const char* tensor;
+    const char* whose;
+  };
+  const std::string kv = "the keys or values of ", end = "layer 1 at position 0 hold a NaN";
+  for (const char* backend : {"cpu", "reference"}) {
+    for (const auto& [toy, tensor, whose] :
+         {Spoilt{toy_t5, "enc.blk.1.attn_k.weight", "the encoder's "},
+          {toy_t5, "dec.blk.1.cross_attn_v.weight", "cross-attention in "},
+          {toy_t5, "dec.blk.1.attn_k.weight", ""},
+          {toy_transducer, "dec.blk.1.cross_attn_k.weight", "cross-attention in "}}) {
+      GgufBuilder file = toy({});
+      spoil(file, tensor, 5);
+      const Outcome said = read_by(file, backend);
+      CAPTURE(backend, tensor);
+      CHECK(said.status == MOTE_NOT_FINITE);
+      CHECK(said.sentence == kv + whose + end);
+    }
+    GgufBuilder file = toy_classifier({});
+    spoil(file, "blk.1.rnn_in.weight", 5);
+    CHECK(read_by(file, backend).sentence == "the recurrent vector of the encoder's layer 1 at position 0 holds a NaN");
+  }
+}
+
 TEST_CASE("The sentence names the first position with a NaN, for any batches and threads", "[api][hostile][threads]") {
   GgufBuilder file = toy_llama();
   spoil(file, "token_embd.weight", 7 * 64 + 3);

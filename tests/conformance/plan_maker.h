@@ -40,7 +40,7 @@ struct TestPlan {
     return made;
   }
   State state(const StateInfo& info) {
-    State made{0, info.phase, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
+    State made{0, info.phase, false, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
     made.id = static_cast<uint16_t>(states.size());
     states.push_back(info);
     return made;

@@ -75,6 +75,7 @@ TEST_CASE("What an encoder's file must say, and may not, is named", "[model][enc
       {classifier, count("rnn.classifier.output_labels", 2), {"rnn.classifier.output_labels is not a list"}},
       {classifier, count("rnn.pooling_type", 4), {"rnn.pooling_type is 4"}, MOTE_UNSUPPORTED},
       {classifier, count("rnn.attention.head_count", 2), {"rnn.attention.head_count is 2"}, MOTE_UNSUPPORTED},
+      {classifier, count("rnn.attention.value_length", 32), {"rnn.attention.value_length is 32", "48 to 48"}},
       {classifier,
        [](GgufBuilder& f) { f.set_string("rnn.attention.pooling", "yes"); },
        {"rnn.attention.pooling", "string"}},
@@ -119,6 +120,18 @@ TEST_CASE("What encoders' files may leave out or have beyond need opens", "[mode
   Random random(3);   // a later layer's own biases
   t5.add_tensor("enc.blk.1.attn_rel_b.weight", Format::f32, {2, 32}, random_weights(Format::f32, 32, 2, 1, random));
   CHECK(open(engine, t5.bytes()).sentence == "untouched");
+  // What a model that turns nothing says of rope is not asked.
+  for (const ToyModel toy : {toy_bert, toy_t5, toy_rnn, toy_classifier, toy_transducer}) {
+    GgufBuilder file = toy(kSmall);
+    const std::string rope = std::string(toy == toy_classifier ? "rnn" : name_of(toy)) + ".rope.";
+    file.set_u32(rope + "dimension_count", 7);
+    file.set_f32(rope + "freq_base", 0);
+    file.set_string(rope + "scaling.type", "longrope");
+    CHECK(open(engine, file.bytes()).sentence == "untouched");
+  }
+  GgufBuilder classifier = toy_classifier(kSmall);
+  classifier.set_u32("rnn.attention.value_length", 48);
+  CHECK(open(engine, classifier.bytes()).sentence == "untouched");
 }
 
 // What transformers' T5Attention._relative_position_bucket computes, in its float32.
@@ -185,6 +198,7 @@ TEST_CASE("Encoders of odd shapes and formats run alike on both backends", "[mod
   for (const ToyOptions& toy :
        {ToyOptions{.n_layers = 1, .d_model = 2, .n_heads = 1, .d_ff = 1},
         {.n_layers = 3, .d_model = 66, .n_heads = 3, .d_ff = 97},
+        {.d_model = 6, .n_heads = 6, .d_ff = 5},
         {.d_model = 50, .n_heads = 5, .d_ff = 31, .tied = true, .gated = false, .n_buckets = 7}}) {
     ToyOptions small = toy;
     small.tokenizer = ToyTokenizer::none;

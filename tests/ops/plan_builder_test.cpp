@@ -83,7 +83,7 @@ Status build_both(PlanBuilder& b) {
     x = b.add(x, b.full_attention(x, b.append(seen, x, x), {2, 1, 0}, vector(6)));
   }
   static_cast<void>(b.encoded(x).ok());
-  const State across = b.append(b.kv_state(2, 16, 16), x, x);
+  const State across = b.append(b.cross_states(1, 2, 16, 16)[0], x, x);
   b.enter_phase(Phase::decode);
   b.enter_layer(0);
   Value y = b.embed(matrix(10, 32));
@@ -281,7 +281,7 @@ TEST_CASE("An encoder's states cross to the decoder, its Values do not", "[ops][
   const auto begin = [](PlanBuilder& b, State* across) {
     b.enter_phase(Phase::encode);
     const Value x = b.embed(matrix(10, 32));
-    *across = b.append(b.kv_state(2, 16, 16), x, x);
+    *across = b.append(b.cross_states(1, 2, 16, 16)[0], x, x);
     static_cast<void>(b.encoded(x, b.pool(x, Pooling::cls)).ok());
     b.enter_phase(Phase::decode);
     return x;
@@ -309,6 +309,12 @@ TEST_CASE("An encoder's states cross to the decoder, its Values do not", "[ops][
       {[](PlanBuilder& b, Value, State s) { b.append(s, b.embed(matrix(10, 32)), {}); }, "of the other phase"},
       {[](PlanBuilder& b, Value, State s) { b.causal_attention(b.embed(matrix(10, 32)), s, {2, 1, 0}); },
        "causal attention is given a state of the other phase"},
+      {[](PlanBuilder& b, Value, State s) {
+         s.is_cross = false;
+         b.full_attention(b.embed(matrix(10, 32)), s, {2, 1, 0});
+       },
+       "from cross_states"},
+      {[](PlanBuilder& b, Value, State) { b.cross_states(1, 2, 16, 16); }, "what an encoder was given"},
   };
   for (const Wrong& wrong : table) {
     PlanBuilder b;

@@ -25,6 +25,8 @@ Result<Value> attend(PlanBuilder& b, Weights& w, const gguf::File& file, const C
     return Status::error(Code::unsupported, "rnn.attention.head_count is {}; attention that pools has one head",
                          layer.n_heads);
   const uint32_t kd = c.key_dim;
+  MOTE_RETURN_IF_ERROR(   // its values are the hidden states
+      file.get_unsigned("rnn.attention.value_length", h.columns, h.columns, h.columns).status());
   b.enter_layer(0);                                                  // of attention there is one
   Value q = b.linear(h, w.matrix("attn_q.weight", kd, h.columns));   // [tokens, kd]
   Value k = b.linear(h, w.matrix("attn_k.weight", kd, h.columns));
@@ -62,7 +64,7 @@ Status build_rnn(PlanBuilder& b, Weights& w, const gguf::File& file, const Confi
     const uint32_t width = config.d_ff;
     const Layer layer(b, w, c, i);
     Value x = layer.linear(h, "rnn_in", width, Bias::required);   // [tokens, width]
-    h = b.rnn(x, b.recurrent_state(width), w.layer_matrix(i, "rnn_hidden.weight", width, width));
+    h = b.rnn(x, b.recurrent_state(width), w.matrix(layer.tensor("rnn_hidden"), width, width));
   }
   b.leave_layers();
   if (!classifies) return b.logits(b.linear(b.take_wanted_rows(h), w.matrix("output.weight", c.n_vocab, h.columns)));

@@ -2,6 +2,7 @@
 // decoder that reads it. Attention has no scale; where a key stands to a query is a bias for each head.
 #include "core/base/math.h"
 #include "core/model/architecture.h"
+#include "core/model/layer.h"
 
 namespace mote {
 namespace {
@@ -31,87 +32,70 @@ void fill_buckets(uint32_t n_buckets, bool both_directions, uint16_t (&bucket)[k
   }
 }
 
-// "enc.blk.3.attn_q.weight"
-class Name {
- public:
-  Name(std::string_view stack, uint32_t layer, std::string_view tensor) {
-    const FormatArgument arguments[] = {FormatArgument(stack), FormatArgument(layer), FormatArgument(tensor)};
-    length_ = format_sentence(text_, sizeof text_, "{}.blk.{}.{}.weight", arguments, 3);
-  }
-  operator std::string_view() const { return {text_, length_}; }
-
- private:
-  char text_[64];
-  uint32_t length_;
-};
-
 struct T5 {
   PlanBuilder& b;
   Weights& w;
   const Config& c;
-  LayerConfig layer;
+  LayerConfig config;
   uint32_t n_buckets;
   bool is_gated;
 
-  uint32_t keys() const { return layer.n_heads * c.key_dim; }
-  uint32_t values() const { return layer.n_heads * c.value_dim; }
-  AttentionAttributes heads() const { return {layer.n_heads, 1, 0}; }
-  Value linear(Value x, const Name& name, uint32_t rows, uint32_t columns) const {
-    return b.linear(x, w.matrix(name, rows, columns));
-  }
-  Value norm(Value x, std::string_view name) const { return b.rms_norm(x, w.vector(name, c.d_model), c.norm_epsilon); }
-  State kv_state() const { return b.kv_state(layer.n_heads, c.key_dim, c.value_dim); }
-  State append(State to, Value x, std::string_view stack, uint32_t i, bool across = false) const {
-    Value k = linear(x, {stack, i, across ? "cross_attn_k" : "attn_k"}, keys(), c.d_model);
-    Value v = linear(x, {stack, i, across ? "cross_attn_v" : "attn_v"}, values(), c.d_model);
+  uint32_t keys() const { return config.n_heads * c.key_dim; }
+  uint32_t values() const { return config.n_heads * c.value_dim; }
+  AttentionAttributes heads() const { return {config.n_heads, 1, 0}; }
+  State kv_state() const { return b.kv_state(config.n_heads, c.key_dim, c.value_dim); }
+  State append(const Layer& layer, State to, Value x, std::string_view k_name, std::string_view v_name) const {
+    Value k = layer.linear(x, k_name, keys());
+    Value v = layer.linear(x, v_name, values());
     return b.append(to, k, v);
   }
   // Layers have a bias of their own or share that of the first one.
-  Vector bias(std::string_view stack, uint32_t i, const Vector& first, bool both_directions) const {
-    const Name name(stack, i, "attn_rel_b");
-    if (i != 0 && !w.has(name)) return first;
+  Vector bias(const Layer& layer, const Vector& first, bool both_directions) const {
+    const TensorName name = layer.tensor("attn_rel_b");
+    if (first.exists() && !w.has(name)) return first;
     uint16_t bucket[kDistances];
     fill_buckets(n_buckets, both_directions, bucket);
-    return w.distance_bias(name, n_buckets, layer.n_heads, bucket);
+    return w.distance_bias(name, n_buckets, config.n_heads, bucket);
   }
   // x + the feed-forward layer.
-  Value mlp(Value x, std::string_view stack, uint32_t i) const {
-    Value h = norm(x, Name(stack, i, "ffn_norm"));
-    Value up = linear(h, {stack, i, "ffn_up"}, layer.d_ff, c.d_model);   // [tokens, d_ff]
-    up = is_gated ? b.gate(linear(h, {stack, i, "ffn_gate"}, layer.d_ff, c.d_model), up, Activation::gelu_tanh)
-                  : b.activate(up, Activation::relu);
-    return b.add(x, linear(up, {stack, i, "ffn_down"}, c.d_model, layer.d_ff));
+  Value mlp(const Layer& layer, Value x) const {
+    Value h = layer.rms_norm(x, "ffn_norm");
+    if (is_gated) return b.add(x, layer.gated_mlp(h, config.d_ff, Activation::gelu_tanh));
+    Value up = b.activate(layer.linear(h, "ffn_up", config.d_ff), Activation::relu);   // [tokens, d_ff]
+    return b.add(x, layer.linear(up, "ffn_down", c.d_model));
   }
+  Value norm(Value x, std::string_view name) const { return b.rms_norm(x, w.vector(name, c.d_model), c.norm_epsilon); }
 
   Value encoder(const Matrix& embedding) const {
     Value x = b.embed(embedding);   // [tokens, d_model]
     State seen = kv_state();        // of one layer after the other
     Vector first;
     for (uint32_t i = 0; i < c.n_layers && w.status().ok(); ++i) {
-      b.enter_layer(i);
-      const Vector distances = bias("enc", i, first, true);
+      const Layer layer(b, w, c, i, "enc.");
+      const Vector distances = bias(layer, first, true);
       if (i == 0) first = distances;
-      Value h = norm(x, Name("enc", i, "attn_norm"));
-      Value q = linear(h, {"enc", i, "attn_q"}, keys(), c.d_model);                   // [tokens, keys]
-      Value a = b.full_attention(q, append(seen, h, "enc", i), heads(), distances);   // [tokens, values]
-      x = b.add(x, linear(a, {"enc", i, "attn_o"}, c.d_model, values()));
-      x = mlp(x, "enc", i);
+      Value h = layer.rms_norm(x, "attn_norm");
+      Value q = layer.linear(h, "attn_q", keys());   // [tokens, keys]
+      State all = append(layer, seen, h, "attn_k", "attn_v");
+      Value a = b.full_attention(q, all, heads(), distances);   // [tokens, values]
+      x = b.add(x, layer.linear(a, "attn_o", c.d_model));
+      x = mlp(layer, x);
     }
     b.leave_layers();
     return norm(x, "enc.output_norm.weight");
   }
 
-  // `read`: the encoder's output, as layer i of the decoder reads it.
-  Value decoder_layer(Value x, State read, uint32_t i, const Vector& distances) const {
-    Value h = norm(x, Name("dec", i, "attn_norm"));
-    Value q = linear(h, {"dec", i, "attn_q"}, keys(), c.d_model);
-    Value a = b.causal_attention(q, append(kv_state(), h, "dec", i), heads(), distances);
-    x = b.add(x, linear(a, {"dec", i, "attn_o"}, c.d_model, values()));
+  // `read`: the encoder's output, as this layer reads it.
+  Value decoder_layer(const Layer& layer, Value x, State read, const Vector& distances) const {
+    Value h = layer.rms_norm(x, "attn_norm");
+    Value q = layer.linear(h, "attn_q", keys());
+    State past = append(layer, kv_state(), h, "attn_k", "attn_v");
+    x = b.add(x, layer.linear(b.causal_attention(q, past, heads(), distances), "attn_o", c.d_model));
 
-    h = norm(x, Name("dec", i, "cross_attn_norm"));
-    a = b.full_attention(linear(h, {"dec", i, "cross_attn_q"}, keys(), c.d_model), read, heads());
-    x = b.add(x, linear(a, {"dec", i, "cross_attn_o"}, c.d_model, values()));
-    return mlp(x, "dec", i);
+    h = layer.rms_norm(x, "cross_attn_norm");
+    Value a = b.full_attention(layer.linear(h, "cross_attn_q", keys()), read, heads());
+    x = b.add(x, layer.linear(a, "cross_attn_o", c.d_model));
+    return mlp(layer, x);
   }
 };
 
@@ -122,31 +106,28 @@ Status build_t5(PlanBuilder& b, Weights& w, const gguf::File& file, const Config
   MOTE_ASSIGN_OR_RETURN(const uint64_t n_buckets, file.get_unsigned("t5.attention.relative_buckets_count", 4, 254));
   MOTE_ASSIGN_OR_RETURN(const uint64_t n_layers,
                         file.get_unsigned("t5.decoder_block_count", 1, Config::kMaxLayers, c.n_layers));
-  MOTE_ASSIGN_OR_RETURN(const LayerConfig layer, read_layer_config(file, c, 0));
+  MOTE_ASSIGN_OR_RETURN(const LayerConfig config, read_layer_config(file, c, 0));
   MOTE_ASSIGN_OR_RETURN(const Pooling pooling, read_pooling(file, c, Pooling::none));
-  const T5 t5{b, w, c, layer, static_cast<uint32_t>(n_buckets), w.has("enc.blk.0.ffn_gate.weight")};
+  const T5 t5{b, w, c, config, static_cast<uint32_t>(n_buckets), w.has("enc.blk.0.ffn_gate.weight")};
   const Matrix embedding = w.matrix("token_embd.weight", c.n_vocab, c.d_model);
+  const auto layers = static_cast<uint32_t>(n_layers);
 
   b.enter_phase(Phase::encode);
   Value read = t5.encoder(embedding);   // [tokens, d_model]
   MOTE_RETURN_IF_ERROR(b.encoded(read, pooling == Pooling::none ? Value{} : b.pool(read, pooling)));
-  State across;   // the first of one for each layer of the decoder, in a row
-  for (uint32_t i = 0; i < n_layers && w.status().ok(); ++i) {
-    b.enter_layer(i);
-    const State state = t5.append(t5.kv_state(), read, "dec", i, true);
-    if (i == 0) across = state;
-  }
+  const CrossStates across = b.cross_states(layers, config.n_heads, c.key_dim, c.value_dim);
+  for (uint32_t i = 0; i < layers && w.status().ok(); ++i)
+    t5.append(Layer(b, w, c, i, "dec."), across[i], read, "cross_attn_k", "cross_attn_v");
 
   b.enter_phase(Phase::decode);
   b.leave_layers();
   Value x = b.embed(embedding);   // [tokens, d_model]
   Vector first;
-  for (uint32_t i = 0; i < n_layers && w.status().ok(); ++i) {
-    b.enter_layer(i);
-    const Vector distances = t5.bias("dec", i, first, false);
+  for (uint32_t i = 0; i < layers && w.status().ok(); ++i) {
+    const Layer layer(b, w, c, i, "dec.");
+    const Vector distances = t5.bias(layer, first, false);
     if (i == 0) first = distances;
-    x = t5.decoder_layer(x, across, i, distances);
-    ++across.id;
+    x = t5.decoder_layer(layer, x, across[i], distances);
   }
   b.leave_layers();
   Value last = t5.norm(b.take_wanted_rows(x), "dec.output_norm.weight");   // [outputs, d_model]

@@ -18,10 +18,10 @@ struct Transducer {
   uint32_t keys() const { return config.n_heads * c.key_dim; }
   AttentionAttributes heads() const { return {config.n_heads, static_cast<float>(1 / sqrt_f64(c.key_dim)), 0}; }
   State kv_state() const { return b.kv_state(config.n_kv_heads, c.key_dim, c.value_dim); }
-  State append(const Layer& layer, Value x, std::string_view k_name, std::string_view v_name) const {
+  State append(const Layer& layer, State to, Value x, std::string_view k_name, std::string_view v_name) const {
     Value k = layer.linear(x, k_name, config.n_kv_heads * c.key_dim);
     Value v = layer.linear(x, v_name, config.n_kv_heads * c.value_dim);
-    return b.append(kv_state(), k, v);
+    return b.append(to, k, v);
   }
   Value embed(const Matrix& embedding) const { return b.sinusoidal_positions(b.embed(embedding), frequency); }
   // x + the feed-forward layer.
@@ -39,7 +39,7 @@ struct Transducer {
       const Layer layer(b, w, c, i, "enc.");
       Value h = layer.layer_norm(x, "attn_norm");
       Value q = layer.linear(h, "attn_q", keys());   // [tokens, keys]
-      Value a = b.full_attention(q, append(layer, h, "attn_k", "attn_v"), heads());
+      Value a = b.full_attention(q, append(layer, kv_state(), h, "attn_k", "attn_v"), heads());
       x = b.add(x, layer.linear(a, "attn_output", c.d_model));
       x = mlp(layer, x);
     }
@@ -51,7 +51,7 @@ struct Transducer {
   Value decoder_layer(const Layer& layer, Value x, State read) const {
     Value h = layer.layer_norm(x, "attn_norm");
     Value q = layer.linear(h, "attn_q", keys());
-    Value a = b.causal_attention(q, append(layer, h, "attn_k", "attn_v"), heads());
+    Value a = b.causal_attention(q, append(layer, kv_state(), h, "attn_k", "attn_v"), heads());
     x = b.add(x, layer.linear(a, "attn_output", c.d_model));
 
     h = layer.layer_norm(x, "cross_attn_norm");
@@ -74,19 +74,16 @@ Status build_transducer(PlanBuilder& b, Weights& w, const gguf::File& file, cons
   b.enter_phase(Phase::encode);
   Value read = transducer.encoder(embedding);   // [tokens, d_model]
   MOTE_RETURN_IF_ERROR(b.encoded(read, pooling == Pooling::none ? Value{} : b.pool(read, pooling)));
-  State across;   // the first of one for each layer of the decoder, in a row
-  for (uint32_t i = 0; i < n_layers && w.status().ok(); ++i) {
-    const State state = transducer.append(Layer(b, w, c, i, "dec."), read, "cross_attn_k", "cross_attn_v");
-    if (i == 0) across = state;
-  }
+  const auto layers = static_cast<uint32_t>(n_layers);
+  const CrossStates across = b.cross_states(layers, config.n_kv_heads, c.key_dim, c.value_dim);
+  for (uint32_t i = 0; i < layers && w.status().ok(); ++i)
+    transducer.append(Layer(b, w, c, i, "dec."), across[i], read, "cross_attn_k", "cross_attn_v");
 
   b.enter_phase(Phase::decode);
   b.leave_layers();
   Value x = transducer.embed(embedding);   // [tokens, d_model]
-  for (uint32_t i = 0; i < n_layers && w.status().ok(); ++i) {
-    x = transducer.decoder_layer(Layer(b, w, c, i, "dec."), x, across);
-    ++across.id;
-  }
+  for (uint32_t i = 0; i < layers && w.status().ok(); ++i)
+    x = transducer.decoder_layer(Layer(b, w, c, i, "dec."), x, across[i]);
   b.leave_layers();
   Value last = transducer.norm(b.take_wanted_rows(x), "dec.output_norm.weight", "dec.output_norm.bias");
   return b.logits(b.linear(last, output_matrix(w, c, embedding)));   // [outputs, n_vocab]
