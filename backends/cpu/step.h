@@ -52,7 +52,9 @@ struct RunContext {
   std::span<RecurrentState> recurrent;   // likewise
   KvType kv_type;
   FirstNan& first_nan;
+  CancelFlag cancel;   // a step that may be long looks at it between its pieces
 
+  Status not_cancelled() const { return cancel.requested() ? Status::error(Code::cancelled, "cancelled") : Status(); }
   uint32_t rows(Value value) const { return rows_of(value, batch); }
   const float* input(const PreparedStep& prepared, uint32_t i) const { return values.data(prepared.step->inputs[i]); }
   float* output(const PreparedStep& prepared) const { return values.data(prepared.step->output); }

@@ -25,7 +25,7 @@ Status ReferenceExecutor::append(const Step& step, const Batch& batch) {
     for (size_t i = 0; i < value_columns; ++i) to[key_columns + i] = kept(values[i], shape_.kv_type);
     const auto is_nan = [](float value) { return value != value; };
     if (std::any_of(keys, keys + key_columns, is_nan) || std::any_of(values, values + value_columns, is_nan))
-      first_nan_.note(batch.first_position + static_cast<uint32_t>(row), step.layer);
+      first_nan_.note(batch.first_position + static_cast<uint32_t>(row), step);
   }
   return {};
 }
@@ -38,7 +38,7 @@ Status ReferenceExecutor::attention(const Step& step, const Batch& batch) {
   float* y = values_.data(step.output);
   parallel_.region([&](uint32_t lane) {
     double* sums = &sums_[size_t{lane} * max_value_dim_];
-    for (size_t item = lane; item < items; item += parallel_.lanes) {
+    for (size_t item = lane; item < items && !cancel_.requested(); item += parallel_.lanes) {
       const Seen seen = weigh(step, batch, item, lane);
       const size_t value_at = n_kv_heads * state.key_dim + item % n_heads / (n_heads / n_kv_heads) * value_dim;
       std::fill_n(sums, value_dim, 0.0);
@@ -49,7 +49,7 @@ Status ReferenceExecutor::attention(const Step& step, const Batch& batch) {
       for (size_t i = 0; i < value_dim; ++i) y[item * value_dim + i] = static_cast<float>(sums[i] / seen.total);
     }
   });
-  return {};
+  return not_cancelled(step);
 }
 
 Status ReferenceExecutor::attention_weights(const Step& step, const Batch& batch) {
@@ -57,7 +57,7 @@ Status ReferenceExecutor::attention_weights(const Step& step, const Batch& batch
   const size_t items = elements_of(step.output, batch);
   float* y = values_.data(step.output);
   parallel_.region([&](uint32_t lane) {
-    for (size_t item = lane; item < items; item += parallel_.lanes) {
+    for (size_t item = lane; item < items && !cancel_.requested(); item += parallel_.lanes) {
       const Seen seen = weigh(step, batch, item, lane);
       for (uint32_t p = 0; p < positions; ++p) {
         const bool is_seen = p >= seen.first && p < seen.end;
@@ -65,7 +65,7 @@ Status ReferenceExecutor::attention_weights(const Step& step, const Batch& batch
       }
     }
   });
-  return {};
+  return not_cancelled(step);
 }
 
 // softmax(softcap(scale * q keys[p]) + bias(p - position)) over the visible positions p, times `total`

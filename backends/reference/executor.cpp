@@ -81,12 +81,17 @@ Status ReferenceExecutor::check(const Batch& batch) const {
   return {};
 }
 
+Status ReferenceExecutor::not_cancelled(const Step& step) const {
+  return cancel_.requested() ? Status::error(Code::cancelled, "cancelled at {}", op_info(step.op).name) : Status();
+}
+
 Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
   MOTE_RETURN_IF_ERROR(check(batch));
   first_nan_ = {};
+  cancel_ = cancel;
   for (const Step& step : part_.steps()) {
     if (step.phase != batch.phase) continue;
-    if (cancel.requested()) return Status::error(Code::cancelled, "cancelled before {}", op_info(step.op).name);
+    MOTE_RETURN_IF_ERROR(not_cancelled(step));
     MOTE_RETURN_IF_ERROR(run_step(step, batch));
   }
   return first_nan_.status();

@@ -37,6 +37,7 @@ class ReferenceExecutor final : public Executor {
   Status take_states(Arena& arena);
   Status take_scratch(Arena& arena);
   Status check(const Batch& batch) const;
+  Status not_cancelled(const Step& step) const;
   Status check_row(State state, uint32_t position, size_t bytes) const;
   Status run_step(const Step& step, const Batch& batch);
 
@@ -78,6 +79,7 @@ class ReferenceExecutor final : public Executor {
   std::span<double> sums_;         // attention: [lanes, max_value_dim_]
   uint32_t max_columns_ = 0, max_value_dim_ = 0, max_scores_ = 0;
   FirstNan first_nan_;   // of the run that is under way
+  CancelFlag cancel_;    // likewise; attention looks at it between its items
 };
 
 }   // namespace mote

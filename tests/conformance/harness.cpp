@@ -42,6 +42,11 @@ constexpr uint32_t kMaxThreads = 8;
 void run_lanes_backwards(void* lanes, ParallelTask task, void* context) {
   for (uint32_t lane = *static_cast<uint32_t*>(lanes); lane-- > 0;) task(context, lane);
 }
+void cancel_and_run_lanes(void* of_rig, ParallelTask task, void* context) {
+  auto* options = static_cast<RunOptions*>(of_rig);
+  options->cancel_in_region->store(1);
+  run_lanes_backwards(&options->lanes, task, context);
+}
 void run_lanes_on_threads(void* lanes, ParallelTask task, void* context) {
   std::thread threads[kMaxThreads];
   const uint32_t n = *static_cast<uint32_t*>(lanes);
@@ -182,6 +187,10 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
   parallel_.lanes = options_.lanes;
   parallel_.self = &options_.lanes;
   parallel_.run_region = options_.threads ? run_lanes_on_threads : run_lanes_backwards;
+  if (options_.cancel_in_region != nullptr) {
+    parallel_.self = &options_;
+    parallel_.run_region = cancel_and_run_lanes;
+  }
   wire_plan();
   make_backend(entry);
   if (backend_ == nullptr) return;

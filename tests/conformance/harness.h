@@ -15,9 +15,10 @@ struct RunOptions {
   uint32_t lanes = 1;     // run one after the other, the last first
   bool threads = false;   // run on as many threads instead
   Guard guard = Guard::bands;
-  bool in_place = false;        // the output of the last step lies where its first input lies
-  std::vector<uint32_t> cuts;   // rows of each batch; empty: everything at once
-  uint32_t max_batch = 0;       // 0: the largest cut
+  bool in_place = false;                               // the output of the last step lies where its first input lies
+  std::vector<uint32_t> cuts;                          // rows of each batch; empty: everything at once
+  uint32_t max_batch = 0;                              // 0: the largest cut
+  std::atomic<uint32_t>* cancel_in_region = nullptr;   // set when a parallel region begins
 };
 
 // A backend opened for a case. Everything that goes wrong is a std::runtime_error with a sentence.

@@ -318,4 +318,45 @@ TEST_CASE("a cancel flag set before stops every backend before it writes an outp
   CHECK(2 * ran > std::size(kOps));   // of any backend most
 }
 
+// An encoder's attention over a long input is one step of seconds.
+TEST_CASE("a cancel that comes while attention runs is heard before its end", "[conformance][cancel]") {
+  const AttentionShape input{4, 2, 16, 16, 0, 64, KvType::f32, 0, 1, AttentionShape::input};
+  AttentionShape past = input;   // 1,100 positions: the last row is split over chunks
+  past.sees = AttentionShape::past;
+  past.positions = 1100;
+  std::string wrong;
+  size_t ran = 0;
+  for (const Case& made : {attention_case(input, 1), weights_case(input, 2), attention_case(past, 3)}) {
+    for (const BackendEntry& entry : backends_under_test()) {
+      if (std::string_view(entry.name) != "cpu" && std::string_view(entry.name) != "reference") continue;
+      std::atomic<uint32_t> flag{0};
+      RunOptions options;
+      options.lanes = 2;
+      if (made.decodes()) options.cuts = {1099, 1};
+      Rig fresh(entry, made, options);
+      options.cancel_in_region = &flag;
+      Rig rig(entry, made, options);
+      ++ran;
+      const std::string what = std::string("\n") + entry.name + ", " + made.name + ": ";
+      if (made.decodes()) {
+        rig.run_batch(0, 1099);
+        if (!rig.executor().begin(1099, 1).ok()) wrong += what + "begin failed";
+      }
+      flag = 0;
+      const Status cancelled = made.decodes() ? rig.run_only(1099, 1, &flag) : rig.run_input(&flag);
+      if (flag == 0) wrong += what + "has no region";
+      if (cancelled.code() != Code::cancelled) wrong += what + "ran to its end";
+      rig.executor().discard();
+      fresh.run_all();
+      if (made.decodes())
+        rig.run_batch(1099, 1);
+      else
+        rig.run_all();
+      wrong += compare_bits(fresh.output(), rig.output());
+    }
+  }
+  CHECK(wrong == "");
+  CHECK(ran != 0);
+}
+
 }   // namespace mote::test

@@ -146,7 +146,7 @@ void attend_row(const Work& work, const RunContext& context) {
   float* records = context.scratch.records.data();
   for_pieces(context.parallel, pieces.count, 1, work.cost(info.key_dim + info.value_dim),
              [&](uint32_t begin, uint32_t end, uint32_t lane) {
-               for (uint32_t piece = begin; piece < end; ++piece) {
+               for (uint32_t piece = begin; piece < end && !context.cancel.requested(); ++piece) {
                  uint32_t head = 0, chunk = 0;
                  AttentionJob job = piece_job(work, pieces, piece, &head, &chunk);
                  job.scratch = lane_scratch(context, lane);
@@ -156,7 +156,7 @@ void attend_row(const Work& work, const RunContext& context) {
                  work.run(job);
                }
              });
-  if (pieces.chunks == 1) return;
+  if (pieces.chunks == 1 || context.cancel.requested()) return;   // cancelled: some records may be what they were
   for (size_t head = 0; head < work.attributes.n_heads; ++head)
     work.table->merge(records + head * head_floats, pieces.chunks, info.value_dim, work.y + head * info.value_dim);
 }
@@ -180,7 +180,7 @@ Status run_append(const PreparedStep& prepared, const RunContext& context) {
     }
   });
   const uint32_t nan_row = first_nan_row.load(std::memory_order_relaxed);
-  if (nan_row < rows) context.first_nan.note(first + nan_row, prepared.step->layer);
+  if (nan_row < rows) context.first_nan.note(first + nan_row, *prepared.step);
   return {};
 }
 
@@ -219,7 +219,7 @@ void for_tiles(const Work& work, const RunContext& context, uint32_t columns, Ke
   const uint32_t tiles = (items + most - 1) / most;
   for_pieces(
       context.parallel, kv_heads * tiles, 1, work.cost(columns), [&](uint32_t begin, uint32_t end, uint32_t lane) {
-        for (uint32_t piece = begin; piece < end; ++piece) {
+        for (uint32_t piece = begin; piece < end && !context.cancel.requested(); ++piece) {
           const uint32_t first = border(items, piece % tiles, tiles), behind = border(items, piece % tiles + 1, tiles);
           AttentionJob job = work.job(piece / tiles, first, behind - first);
           job.scratch = lane_scratch(context, lane);
@@ -240,7 +240,7 @@ Status run_attention(const PreparedStep& prepared, const RunContext& context) {
     attend_row(work, context);
   else
     for_tiles(work, context, info.key_dim + info.value_dim, [&](const AttentionJob& job) { work.run(job); });
-  return {};
+  return context.not_cancelled();
 }
 
 Status run_attention_weights(const PreparedStep& prepared, const RunContext& context) {
@@ -250,7 +250,7 @@ Status run_attention_weights(const PreparedStep& prepared, const RunContext& con
   MOTE_RETURN_IF_ERROR(check_encoded(work, prepared.step->layer));
   const auto weigh = work.kv_type == KvType::f16 ? work.table->weigh_f16 : work.table->weigh_f32;
   for_tiles(work, context, work.state->info().key_dim, weigh);
-  return {};
+  return context.not_cancelled();
 }
 
 }   // namespace mote
