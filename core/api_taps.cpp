@@ -4,7 +4,7 @@
 namespace mote {
 namespace {
 
-static_assert(MOTE_TAP_ATTENTION == 1 << static_cast<int>(Attending::decoder) &&
+static_assert(MOTE_TAP_DECODER_ATTENTION == 1 << static_cast<int>(Attending::decoder) &&
               MOTE_TAP_ENCODER_ATTENTION == 1 << static_cast<int>(Attending::encoder) &&
               MOTE_TAP_CROSS_ATTENTION == 1 << static_cast<int>(Attending::across));
 
@@ -12,7 +12,7 @@ Result<Attending> attending_of(int32_t tap) {
   for (uint32_t i = 0; i < kAttendings; ++i)
     if (tap == 1 << i) return static_cast<Attending>(i);
   return Status::error(Code::invalid_argument, "tap is {}; it must be one mote_tap, {} or {} or {}", tap,
-                       static_cast<int>(MOTE_TAP_ATTENTION), static_cast<int>(MOTE_TAP_ENCODER_ATTENTION),
+                       static_cast<int>(MOTE_TAP_DECODER_ATTENTION), static_cast<int>(MOTE_TAP_ENCODER_ATTENTION),
                        static_cast<int>(MOTE_TAP_CROSS_ATTENTION));
 }
 

@@ -148,6 +148,8 @@ typedef struct mote_engine_options {
                                   or "auto": all that it has. No bit of a result depends on it */
 } mote_engine_options;
 
+/* options may be NULL. What is wrong with the options is what opening would say; *quote is then untouched. Backends are
+ * asked as by opening: a device may be opened for it, and is closed again. */
 MOTE_API mote_status mote_engine_quote(const mote_engine_options* options, mote_quote* quote, mote_error* error);
 /* options may be NULL. The engine reads the options only during the call. */
 MOTE_API mote_status mote_engine_open(const mote_engine_options* options, mote_memory memory, mote_engine** engine,
@@ -199,7 +201,7 @@ typedef enum mote_pooling {
 /* Weights of attention that sessions of a model keep of each batch, for mote_attention: bits of
  * mote_model_options.taps. */
 typedef enum mote_tap {
-  MOTE_TAP_ATTENTION = 1,         /* of a decoder's tokens, to those before them */
+  MOTE_TAP_DECODER_ATTENTION = 1, /* of a decoder's tokens, to those before them */
   MOTE_TAP_ENCODER_ATTENTION = 2, /* of an encoder's input, to itself */
   MOTE_TAP_CROSS_ATTENTION = 4    /* of a decoder's tokens, to an encoder's input */
 } mote_tap;
@@ -236,7 +238,9 @@ MOTE_API mote_status mote_model_open(mote_engine* engine, const mote_source* sou
 /* MOTE_WRONG_STATE while a session is open. NULL is fine. */
 MOTE_API mote_status mote_model_close(mote_model* model, mote_error* error);
 
-/* Texts live as long as the model. What a vocabulary-only model has not read (the widths, layers and heads) is 0. */
+/* Texts live as long as the model. What a vocabulary-only model has not read (the widths, layers and heads) is 0. Heads
+ * and d_ff are those of the first layer; of a model with an encoder and a decoder n_layers, they too, is the encoder's.
+ */
 typedef struct mote_model_info {
   size_t struct_bytes; /* set by the caller */
   const char* architecture;
@@ -255,7 +259,9 @@ typedef struct mote_model_info {
 } mote_model_info;
 MOTE_API mote_status mote_model_get_info(const mote_model* model, mote_model_info* info, mote_error* error);
 
-/* One metadata entry as the file holds it, and one tensor; index < n_metadata, n_tensors. Not zero-terminated. */
+/* One metadata entry as the file holds it, and one tensor; index < n_metadata, n_tensors, else MOTE_INVALID_ARGUMENT
+ * and the struct is untouched. Names and values are not zero-terminated; they lie in the model's bytes and are there
+ * until it is closed. */
 typedef struct mote_metadata {
   size_t struct_bytes; /* set by the caller */
   const char* key;
@@ -300,7 +306,8 @@ MOTE_API uint64_t mote_tokenize_scratch_bytes(const mote_model* model, size_t te
 /* Token ids to the exact bytes they stand for, control tokens shown; text is not zero-terminated and need not be whole
  * characters. Undoes mote_tokenize of a whole text: where that puts a blank before the text (SentencePiece with
  * add_space_prefix), a blank at the beginning is left out, so each call drops one. For tokens that come one after the
- * other use mote_text_next. MOTE_BUFFER_TOO_SMALL as above. */
+ * other use mote_text_next. *n_bytes becomes the number of bytes; MOTE_BUFFER_TOO_SMALL as above (text may be NULL with
+ * capacity 0), MOTE_INVALID_ARGUMENT for a token outside of the vocabulary. */
 MOTE_API mote_status mote_detokenize(const mote_model* model, const int32_t* tokens, size_t n_tokens, char* text,
                                      size_t capacity, size_t* n_bytes, mote_error* error);
 
@@ -472,22 +479,26 @@ MOTE_API mote_status mote_embedding(mote_session* session, uint32_t flags, const
  * looked at. `tap` is one mote_tap. A row's sum over the positions is 1 but for rounding; what it may not see is 0.
  * (They are computed beside the attention, whose own weights may differ in the last bits.) Positions are the
  * sequence's, from 0 on; the batch's last row stands at position n_positions - 1. (MOTE_TAP_ENCODER_ATTENTION: those of
- * the input, as the rows are. MOTE_TAP_CROSS_ATTENTION: those of the input; rows as of MOTE_TAP_ATTENTION.) A feed runs
- * all tokens but the last, in batches of max_batch: to see every row feed no more at once, and step in the end. Their
- * bits do not depend on the batch, and on the backend cpu not on threads or instruction sets either. A view that the
- * next call on the session ends; not in snapshots.
- * MOTE_UNSUPPORTED: the model has no such attention, or was opened without the tap. MOTE_INVALID_ARGUMENT: a layer that
- * is not there. MOTE_WRONG_STATE: no batch was run, or the rows of the last one are forgotten (mote_rewind). */
+ * the input, as the rows are. MOTE_TAP_CROSS_ATTENTION: those of the input; rows as of MOTE_TAP_DECODER_ATTENTION.) A
+ * feed runs all tokens but the last, in batches of max_batch: to see every row feed no more at once, and step in the
+ * end. Their bits do not depend on the batch, and on the backend cpu not on threads or instruction sets either. A view
+ * that the next call on the session ends; not in snapshots. MOTE_UNSUPPORTED: the model has no such attention, or was
+ * opened without the tap. MOTE_INVALID_ARGUMENT: a layer that is not there. MOTE_WRONG_STATE: no batch was run, or the
+ * rows of the last one are forgotten (mote_rewind). */
 MOTE_API mote_status mote_attention(mote_session* session, int32_t tap, uint32_t layer, const float** weights,
                                     size_t* n_rows, size_t* n_heads, size_t* n_positions, mote_error* error);
 
 /* Runs the pending token, after which its logits are there. Without a pending one: MOTE_OK
  * when its logits are there already, else MOTE_WRONG_STATE. */
 MOTE_API mote_status mote_step(mote_session* session, mote_error* error);
-/* The logits [n_vocab] after the last token stepped; a view that the next call on the session ends. */
+/* The logits [*n_vocab] after the last token stepped; a view that the next call on the session ends, after which it can
+ * be asked for again. They are as the model gave them: NaN and infinities are for who samples. MOTE_WRONG_STATE when
+ * there are none: nothing was stepped yet, or tokens are pending. */
 MOTE_API mote_status mote_logits(mote_session* session, const float** logits, size_t* n_vocab, mote_error* error);
-/* Samples from those logits and appends the token, pending. When the context is full: MOTE_CONTEXT_FULL and nothing
- * changes (stop), or the next call that runs the model slides first; until then the history is one over the context. */
+/* Samples from those logits and appends the token, pending. *token (may be NULL) becomes it, -1 on a failure, which
+ * changes nothing: MOTE_WRONG_STATE without logits, MOTE_NOT_FINITE. When the context is full: MOTE_CONTEXT_FULL and
+ * nothing changes (stop), or the next call that runs the model slides first; until then the history is one over the
+ * context. */
 MOTE_API mote_status mote_sample(mote_session* session, int32_t* token, mote_error* error);
 /* mote_step where a token is pending, then mote_sample. */
 MOTE_API mote_status mote_next(mote_session* session, int32_t* token, mote_error* error);
@@ -514,7 +525,10 @@ typedef struct mote_text {
  * for stop strings like all other text: one that comes with an end token or a full context makes it
  * MOTE_FINISH_STOP_STRING. */
 MOTE_API mote_status mote_text_next(mote_session* session, mote_text* text, mote_error* error);
-/* Lets go what is still held back, for whoever ends a text early; an unfinished character becomes U+FFFD. */
+/* Lets go what is still held back, for whoever ends a text early; an unfinished character becomes U+FFFD. *text is
+ * written as by mote_text_next: its bytes are the session's, token is -1; after a finish there are none. They are
+ * searched for stop strings, too. It runs nothing and takes no notice of a cancel; mote_text_next may go on behind it.
+ */
 MOTE_API mote_status mote_text_flush(mote_session* session, mote_text* text, mote_error* error);
 
 /* Forgets all tokens but the first n_tokens; the last kept one is pending again. Going on gives the bits that a fresh

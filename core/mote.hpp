@@ -6,8 +6,9 @@
 //   if (!engine.open({}, &error) || !model.open(engine, mote::Source::file("model.gguf"), {}, &error))
 //     return fail(error.message());
 //
-// Every call that can fail returns bool and takes an Error*, which may be null; nothing throws. A handle is empty until
-// its open succeeds; closing order is model after its sessions, engine after its models.
+// Every call that can fail takes an Error*, which may be null; those that give a view return an empty one then, one
+// that gives a number 0, all others false. Nothing throws. A handle is empty until its open succeeds; closing order is
+// model after its sessions, engine after its models.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -131,11 +132,12 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
     return mote_encode(handle_, tokens.data(), tokens.size(), detail::raw(error)) == MOTE_OK;
   }
   // [n_rows, *d_model], and [d_model] divided by its length; empty where there is none.
-  std::span<const float> hidden(size_t* d_model) const {
+  std::span<const float> hidden(size_t* d_model, Error* error = nullptr) const {
     const float* values = nullptr;
     size_t n_rows = 0;
-    return mote_hidden(handle_, &values, &n_rows, d_model, nullptr) == MOTE_OK ? std::span(values, n_rows * *d_model)
-                                                                               : std::span<const float>();
+    return mote_hidden(handle_, &values, &n_rows, d_model, detail::raw(error)) == MOTE_OK
+               ? std::span(values, n_rows * *d_model)
+               : std::span<const float>();
   }
   std::span<const float> embedding(uint32_t flags = 0, Error* error = nullptr) const {
     const float* values = nullptr;
@@ -158,11 +160,11 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
   }
   bool step(Error* error = nullptr) { return mote_step(handle_, detail::raw(error)) == MOTE_OK; }
   // Empty before the first step.
-  std::span<const float> logits() const {
+  std::span<const float> logits(Error* error = nullptr) const {
     const float* values = nullptr;
     size_t count = 0;
-    return mote_logits(handle_, &values, &count, nullptr) == MOTE_OK ? std::span(values, count)
-                                                                     : std::span<const float>();
+    return mote_logits(handle_, &values, &count, detail::raw(error)) == MOTE_OK ? std::span(values, count)
+                                                                                : std::span<const float>();
   }
   bool next(int32_t* token, Error* error = nullptr) { return mote_next(handle_, token, detail::raw(error)) == MOTE_OK; }
   bool text_next(mote_text* text, Error* error = nullptr) {
@@ -176,11 +178,11 @@ class Session : public detail::Owner<mote_session, mote_session_close> {
   bool rewind(size_t n_tokens, Error* error = nullptr) {
     return mote_rewind(handle_, n_tokens, detail::raw(error)) == MOTE_OK;
   }
-  std::span<const int32_t> history() const {
+  std::span<const int32_t> history(Error* error = nullptr) const {
     const int32_t* tokens = nullptr;
     size_t count = 0;
-    return mote_history(handle_, &tokens, &count, nullptr) == MOTE_OK ? std::span(tokens, count)
-                                                                      : std::span<const int32_t>();
+    return mote_history(handle_, &tokens, &count, detail::raw(error)) == MOTE_OK ? std::span(tokens, count)
+                                                                                 : std::span<const int32_t>();
   }
   void cancel() { mote_cancel(handle_); }
   // 0: there is no session, or it is inside another call.

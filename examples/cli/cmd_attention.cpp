@@ -29,8 +29,9 @@ struct TapName {
   const char* name;
   mote_tap tap;
 };
-constexpr TapName kTapNames[] = {
-    {"decoder", MOTE_TAP_ATTENTION}, {"encoder", MOTE_TAP_ENCODER_ATTENTION}, {"cross", MOTE_TAP_CROSS_ATTENTION}};
+constexpr TapName kTapNames[] = {{"decoder", MOTE_TAP_DECODER_ATTENTION},
+                                 {"encoder", MOTE_TAP_ENCODER_ATTENTION},
+                                 {"cross", MOTE_TAP_CROSS_ATTENTION}};
 
 bool writes_page(const AttentionOptions& options) { return options.output.ends_with(".html"); }
 
@@ -272,7 +273,7 @@ void run(const AttentionOptions& options) {
   if (!ids.input.empty()) check(mote_encode(session.get(), ids.input.data(), ids.input.size(), &error), error);
   if (generates) say_greedily(opened, session.get(), options.n_predict, ids.tokens);
   const std::vector<int32_t>& rows = runs_decoder ? ids.tokens : ids.input;
-  const std::vector<int32_t>& columns = tap.tap == MOTE_TAP_ATTENTION ? ids.tokens : ids.input;
+  const std::vector<int32_t>& columns = tap.tap == MOTE_TAP_DECODER_ATTENTION ? ids.tokens : ids.input;
   AttentionMaps maps{tap.name, {}, {}, texts_of(opened, rows), texts_of(opened, columns), {}};
   Collector collector(session.get(), tap, options);
   if (runs_decoder)

@@ -91,7 +91,7 @@ TEST_CASE("A session inside a call refuses others and goes on", "[api][order]") 
                mote_snapshot(to.session, nullptr, 0, &bytes, nullptr),
                mote_restore(to.session, &token, 4, nullptr),
                mote_session_close(to.session, nullptr),
-               mote_attention(to.session, MOTE_TAP_ATTENTION, 0, &logits, &n, &n, &n, nullptr)};
+               mote_attention(to.session, MOTE_TAP_DECODER_ATTENTION, 0, &logits, &n, &n, &n, nullptr)};
     return 0;
   };
   const int32_t tokens[] = {1, 2, 3};

@@ -12,7 +12,7 @@ namespace mote::test::taps {   // names of its own: tests are compiled several f
 namespace {
 
 const ToyOptions kSmall{.n_layers = 2, .d_model = 32, .n_heads = 4, .n_kv_heads = 2, .d_ff = 48};
-constexpr uint32_t kAll = MOTE_TAP_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
+constexpr uint32_t kAll = MOTE_TAP_DECODER_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
 constexpr uint32_t kHeads = 4, kWindow = 8;   // kWindow: of toy_phi3's layer 0
 
 mote_model_options tapping(uint32_t taps = kAll, uint32_t first = 0, uint32_t layers = 0) {
@@ -119,7 +119,7 @@ TEST_CASE("Rows of weights add up to 1 over what they see, the same bits for any
         for (const uint32_t layer : {0u, 1u}) {
           CAPTURE(name_of(toy), backend, threads, batch, layer);
           const Session session(model, of_session(std::max(batch, 8u)));
-          const Weights all = all_rows(session, MOTE_TAP_ATTENTION, layer, tokens, batch);
+          const Weights all = all_rows(session, MOTE_TAP_DECODER_ATTENTION, layer, tokens, batch);
           REQUIRE((all.rows == 41 && all.positions == 41));
           const bool has_window = toy == toy_phi3 && layer == 0;
           CHECK(fault(all, [&](size_t row, size_t p) { return p <= row && (!has_window || p + kWindow > row); }) == "");
@@ -172,17 +172,17 @@ TEST_CASE("Taps change no bit of anything else, and come and go with the rows th
   const Model plain(engine, bytes), tapped(engine, bytes, {}, &options);
   const Session without(plain, of_session(8)), with(tapped, of_session(8));
   const Tokens tokens = some_tokens(21, 300);
-  const auto status = [&] { return try_attention(with, MOTE_TAP_ATTENTION, 0).status; };
+  const auto status = [&] { return try_attention(with, MOTE_TAP_DECODER_ATTENTION, 0).status; };
   CHECK(status() == MOTE_WRONG_STATE);
   CHECK(bit_difference(logits_after(with, tokens), logits_after(without, tokens)) == "");
-  const Weights last = attention(with, MOTE_TAP_ATTENTION, 1);
+  const Weights last = attention(with, MOTE_TAP_DECODER_ATTENTION, 1);
   CHECK((last.rows == 1 && last.positions == 21));
 
   REQUIRE(mote_rewind(with, 9, nullptr) == MOTE_OK);
   CHECK(status() == MOTE_WRONG_STATE);
   REQUIRE(mote_rewind(without, 9, nullptr) == MOTE_OK);
   CHECK(bit_difference(logits_after(with, tokens), logits_after(without, tokens)) == "");
-  CHECK(attention(with, MOTE_TAP_ATTENTION, 1).positions == 30);
+  CHECK(attention(with, MOTE_TAP_DECODER_ATTENTION, 1).positions == 30);
 
   mote_cancel(with);
   CHECK(mote_feed(with, tokens.data(), 5, nullptr, nullptr) == MOTE_CANCELLED);
@@ -194,7 +194,7 @@ TEST_CASE("Taps change no bit of anything else, and come and go with the rows th
   CHECK(status() == MOTE_WRONG_STATE);
   REQUIRE(mote_rewind(with, 0, nullptr) == MOTE_OK);
   logits_after(with, tokens);
-  CHECK(bit_difference(attention(with, MOTE_TAP_ATTENTION, 1).values, last.values) == "");
+  CHECK(bit_difference(attention(with, MOTE_TAP_DECODER_ATTENTION, 1).values, last.values) == "");
 
   // A snapshot holds none, and fits a session with taps as well as one without.
   const Bytes snapshot = take_snapshot(with);
@@ -208,7 +208,7 @@ TEST_CASE("Taps change no bit of anything else, and come and go with the rows th
 
 TEST_CASE("A session that slides has weights by the positions that are left", "[api][taps]") {
   const Engine engine("cpu");
-  const mote_model_options options = tapping(MOTE_TAP_ATTENTION);
+  const mote_model_options options = tapping(MOTE_TAP_DECODER_ATTENTION);
   const Model model(engine, toy_llama(kSmall).bytes(), {}, &options);
   mote_session_options sliding = session_options(16, 4);
   sliding.on_full = MOTE_ON_FULL_SLIDE;
@@ -216,10 +216,10 @@ TEST_CASE("A session that slides has weights by the positions that are left", "[
   const Session session(model, sliding), fresh(model, sliding);
   logits_after(session, some_tokens(15, 300));
   logits_after(session, some_tokens(9, 300, 2));
-  const Weights slid = attention(session, MOTE_TAP_ATTENTION, 0);
+  const Weights slid = attention(session, MOTE_TAP_DECODER_ATTENTION, 0);
   logits_after(fresh, history(session));
   CHECK(slid.positions == history(session).size());
-  CHECK(bit_difference(slid.values, attention(fresh, MOTE_TAP_ATTENTION, 0).values) == "");
+  CHECK(bit_difference(slid.values, attention(fresh, MOTE_TAP_DECODER_ATTENTION, 0).values) == "");
 }
 
 TEST_CASE("Where a backend fails, the next one's weights are there", "[api][taps][fallback]") {
@@ -237,20 +237,20 @@ TEST_CASE("Where a backend fails, the next one's weights are there", "[api][taps
   first.hooks.on_run = [] { return Status::error(Code::backend_failed, "told to fail"); };
   step(session);
   logits_after(other, some_tokens(12, 300));
-  CHECK(bit_difference(attention(session, MOTE_TAP_ATTENTION, 1).values,
-                       attention(other, MOTE_TAP_ATTENTION, 1).values) == "");
+  CHECK(bit_difference(attention(session, MOTE_TAP_DECODER_ATTENTION, 1).values,
+                       attention(other, MOTE_TAP_DECODER_ATTENTION, 1).values) == "");
 }
 
 TEST_CASE("A backend without the weights leaves the layers that are tapped to the next one, and no others",
           "[api][taps]") {
   const std::string backend = GENERATE(from_range(host_backends()));
   const Bytes bytes = toy_llama({.n_layers = 3, .d_model = 32, .n_heads = 4, .n_kv_heads = 2, .d_ff = 48}).bytes();
-  const mote_model_options options = tapping(MOTE_TAP_ATTENTION, 1, 1);
+  const mote_model_options options = tapping(MOTE_TAP_DECODER_ATTENTION, 1, 1);
   const Engine engine(with_cpu(backend.c_str()).c_str(), 2);
   const Model model(engine, bytes, {}, &options);
   const Session session(model, of_session(8));
   logits_after(session, some_tokens(12, 300));
-  const Weights weights = attention(session, MOTE_TAP_ATTENTION, 1);
+  const Weights weights = attention(session, MOTE_TAP_DECODER_ATTENTION, 1);
   CHECK(fault(weights, [](size_t, size_t) { return true; }) == "");
   const bool has_op = backend != "xnnpack";
   size_t n_weights = 0;
@@ -290,11 +290,11 @@ TEST_CASE("A tap that is not there says why", "[api][taps]") {
     const char* sentence;
   };
   const Refusal table[] = {
-      {without, MOTE_TAP_ATTENTION, 0, MOTE_UNSUPPORTED,
+      {without, MOTE_TAP_DECODER_ATTENTION, 0, MOTE_UNSUPPORTED,
        "layer 0 of the decoder's attention is not tapped: mote_model_options.taps"},
-      {with, MOTE_TAP_ATTENTION, 2, MOTE_UNSUPPORTED,
+      {with, MOTE_TAP_DECODER_ATTENTION, 2, MOTE_UNSUPPORTED,
        "layer 2 of the decoder's attention is not tapped: tap_first_layer"},
-      {with, MOTE_TAP_ATTENTION, 3, MOTE_INVALID_ARGUMENT, "layer is 3; the decoder's attention has 3"},
+      {with, MOTE_TAP_DECODER_ATTENTION, 3, MOTE_INVALID_ARGUMENT, "layer is 3; the decoder's attention has 3"},
       {with, MOTE_TAP_CROSS_ATTENTION, 0, MOTE_UNSUPPORTED, "no cross attention"},
       {with, MOTE_TAP_ENCODER_ATTENTION, 0, MOTE_UNSUPPORTED, "no encoder's attention"},
       {with, 0, 0, MOTE_INVALID_ARGUMENT, "tap is 0"},
@@ -307,9 +307,9 @@ TEST_CASE("A tap that is not there says why", "[api][taps]") {
     CHECK(said.status == refusal.status);
     CHECK(contains(said.sentence, refusal.sentence));
   }
-  CHECK(try_attention(with, MOTE_TAP_ATTENTION, 1).status == MOTE_OK);
+  CHECK(try_attention(with, MOTE_TAP_DECODER_ATTENTION, 1).status == MOTE_OK);
   const Outcome null = outcome([&](mote_error* e) {
-    return mote_attention(with, MOTE_TAP_ATTENTION, 1, nullptr, nullptr, nullptr, nullptr, e);
+    return mote_attention(with, MOTE_TAP_DECODER_ATTENTION, 1, nullptr, nullptr, nullptr, nullptr, e);
   });
   CHECK(null.status == MOTE_INVALID_ARGUMENT);
   CHECK(contains(null.sentence, "weights, n_rows, n_heads or n_positions is NULL"));

@@ -19,17 +19,18 @@ TEST_CASE("The C++ veneer opens, says and closes like the C calls", "[api][venee
   REQUIRE(engine.open(engine_options("cpu", 2), &error));
   CHECK(engine.threads() == 2);
   mote_model_options with_taps{};
-  with_taps.taps = MOTE_TAP_ATTENTION;
+  with_taps.taps = MOTE_TAP_DECODER_ATTENTION;
   REQUIRE(model.open(engine, mote::Source::memory(std::as_bytes(std::span(bytes))), with_taps, &error));
   REQUIRE(session.open(model, session_options(32, 8), &error));
-  CHECK(session.attention(MOTE_TAP_ATTENTION, 0, &error).weights.empty());
+  CHECK(session.attention(MOTE_TAP_DECODER_ATTENTION, 0, &error).weights.empty());
   CHECK(error.status() == MOTE_WRONG_STATE);
 
   int32_t ids[8];
   size_t count = 0;
   REQUIRE(model.tokenize("?", 0, ids, &count, &error));
   REQUIRE(session.feed(std::span(ids, count), &error));
-  CHECK(session.logits().empty());
+  CHECK(session.logits(&error).empty());
+  CHECK(contains(error.message(), "no logits"));
   std::string text;
   mote_text piece{};
   piece.struct_bytes = sizeof piece;
@@ -42,7 +43,7 @@ TEST_CASE("The C++ veneer opens, says and closes like the C calls", "[api][venee
   CHECK(model.is_end_token(session.history().back()));
   REQUIRE(session.step(&error));
   CHECK(session.logits().size() == kScriptedVocab);
-  const mote::Session::Attention seen = session.attention(MOTE_TAP_ATTENTION, 0);
+  const mote::Session::Attention seen = session.attention(MOTE_TAP_DECODER_ATTENTION, 0);
   CHECK((seen.n_rows == 1 && seen.n_heads > 0 && seen.n_positions == 8));
   CHECK(seen.weights.size() == seen.n_heads * 8);
   REQUIRE(session.rewind(1, &error));
@@ -66,6 +67,9 @@ TEST_CASE("The C++ veneer says why something failed, and needs no place to say i
   CHECK(!session.step(&error));
   CHECK(contains(error.message(), "session is NULL"));
   CHECK(session.history().empty());
+  mote::Error of_view;
+  CHECK(session.history(&of_view).empty());
+  CHECK(contains(of_view.message(), "session is NULL"));
 }
 
 TEST_CASE("An input's vectors come as spans, empty where there are none", "[api][veneer]") {
@@ -80,7 +84,8 @@ TEST_CASE("An input's vectors come as spans, empty where there are none", "[api]
   REQUIRE(session.open(model, session_options(16, 16)));
   CHECK(session.embedding(0, &error).empty());
   CHECK(error.status() == MOTE_WRONG_STATE);
-  CHECK(session.hidden(&d_model).empty());
+  CHECK(session.hidden(&d_model, &error).empty());
+  CHECK(contains(error.message(), "nothing is encoded yet"));
   const int32_t tokens[] = {1, 2, 3};
   REQUIRE(session.encode(tokens, &error));
   CHECK(session.hidden(&d_model).size() == 3 * 64);

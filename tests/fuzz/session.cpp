@@ -94,7 +94,7 @@ void look(mote_session* session, uint32_t layer) {
   size_t rows = 0, columns = 0, positions = 0;
   fine(mote_hidden(session, &values, &rows, &columns, &error), error);
   fine(mote_embedding(session, 0, &values, &columns, &error), error);
-  for (const int32_t tap : {MOTE_TAP_ATTENTION, MOTE_TAP_ENCODER_ATTENTION, MOTE_TAP_CROSS_ATTENTION})
+  for (const int32_t tap : {MOTE_TAP_DECODER_ATTENTION, MOTE_TAP_ENCODER_ATTENTION, MOTE_TAP_CROSS_ATTENTION})
     fine(mote_attention(session, tap, layer, &values, &rows, &columns, &positions, &error), error);
 }
 
@@ -152,7 +152,7 @@ void run(mote_engine* engine, Input calls, Input model_bytes) {
   mote_model_options model_options{};
   model_options.struct_bytes = sizeof model_options;
   if ((choice >> 3 & 1) != 0)
-    model_options.taps = MOTE_TAP_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
+    model_options.taps = MOTE_TAP_DECODER_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
   mote_quote model_quote{}, session_quote{};
   model_quote.struct_bytes = session_quote.struct_bytes = sizeof(mote_quote);
   mote_error error{};

@@ -63,7 +63,7 @@ mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
   if (status == MOTE_CONTEXT_FULL) status = mote_encode(session, tokens, 1, &error);   // at once, or not at all
   if (status == MOTE_OK) mote_embedding(session, 0, &vector, &d_model, &error);
   size_t n_rows = 0, n_heads = 0, n_positions = 0;
-  for (const int32_t tap : {MOTE_TAP_ATTENTION, MOTE_TAP_ENCODER_ATTENTION})   // where there is such a tap
+  for (const int32_t tap : {MOTE_TAP_DECODER_ATTENTION, MOTE_TAP_ENCODER_ATTENTION})   // where there is such a tap
     mote_attention(session, tap, 0, &vector, &n_rows, &n_heads, &n_positions, &error);
   if (status != MOTE_UNSUPPORTED && mote_feed(session, tokens, 0, &done, &error) == MOTE_UNSUPPORTED) return status;
   status = mote_feed(session, tokens, n, &done, &error);
@@ -97,7 +97,7 @@ TEST_CASE("Feeding, stepping, sampling and saying call the heap on no thread", "
   mote_model_options tapped{};
   tapped.struct_bytes = sizeof tapped;
   if (threads == 2 && toy != toy_rnn)   // which has no attention
-    tapped.taps = MOTE_TAP_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
+    tapped.taps = MOTE_TAP_DECODER_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
   const Model model(engine, toy({}).bytes(), {}, &tapped);
   const Tokens tokens = some_tokens(1u << 20, 256);
   for (const Shape& shape : session_shapes()) {

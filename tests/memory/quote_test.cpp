@@ -150,7 +150,7 @@ TEST_CASE("What is tapped is in the quote, to the byte, and nothing else grows",
   const Bytes bytes = toy({}).bytes();
   mote_model_options tapped{};
   tapped.struct_bytes = sizeof tapped;
-  tapped.taps = MOTE_TAP_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
+  tapped.taps = MOTE_TAP_DECODER_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
   const Model model(engine, bytes), with(engine, bytes, {}, &tapped);
   const mote_session_options options = session_options(50, 9);
   const mote_quote quote = quote_session(with, options), plain = quote_session(model, options);

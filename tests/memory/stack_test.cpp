@@ -67,7 +67,7 @@ void* call_all(void* argument) {
   mote_embedding(session, 0, &vector, &count, nullptr);
   keep(mote_feed(session, calls.tokens->data(), 20, &count, nullptr));
   keep(mote_next(session, &token, nullptr));
-  keep(mote_attention(session, MOTE_TAP_ATTENTION, 0, &vector, &count, &count, &count, nullptr));
+  keep(mote_attention(session, MOTE_TAP_DECODER_ATTENTION, 0, &vector, &count, &count, &count, nullptr));
   keep(mote_text_next(session, &text, nullptr));
   keep(mote_text_flush(session, &text, nullptr));
   keep(mote_evaluate(session, calls.tokens->data(), 5, go_on, nullptr, &count, nullptr));
@@ -109,7 +109,7 @@ TEST_CASE("Every public call fits in 64 KiB of stack", "[memory][stack]") {
   mote_model_options model_with{};
   model_with.struct_bytes = sizeof model_with;
   model_with.scratch = {room[3], sizeof room[3]};
-  model_with.taps = MOTE_TAP_ATTENTION;
+  model_with.taps = MOTE_TAP_DECODER_ATTENTION;
   Shape shape;
   for (const Shape& each : session_shapes())
     if (each.name == "chain, biases and stops") shape = each;

