@@ -239,7 +239,8 @@ MOTE_API mote_status mote_model_open(mote_engine* engine, const mote_source* sou
 MOTE_API mote_status mote_model_close(mote_model* model, mote_error* error);
 
 /* Texts live as long as the model. What a vocabulary-only model has not read (the widths, layers and heads) is 0. Heads
- * and d_ff are those of the first layer; of a model with an encoder and a decoder n_layers, they too, is the encoder's.
+ * and d_ff are those of the first layer; of a model with an encoder and a decoder they, and n_layers, are the
+ * encoder's.
  */
 typedef struct mote_model_info {
   size_t struct_bytes; /* set by the caller */
