@@ -1,9 +1,11 @@
 // The one table of compiled-in backends, in the order of preference. A row per folder.
 #include "core/ops/backend.h"
+#include "core/ops/probe_loop.h"
 #include "mote_build.h"
 
 #if MOTE_BACKEND_CPU
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/probe/probe.h"
 #endif
 #if MOTE_BACKEND_REFERENCE
 #include "backends/reference/reference.h"
@@ -39,5 +41,13 @@ static_assert(std::size(kBackends) - 1 == MOTE_BACKEND_COUNT, "MOTE_BACKENDS nam
 }   // namespace
 
 std::span<const BackendEntry> built_in_backends() { return std::span(kBackends).first(std::size(kBackends) - 1); }
+
+std::span<const ProbeVariant> probe_variants() {
+#if MOTE_BACKEND_CPU
+  return cpu_probe_variants();
+#else
+  return {};
+#endif
+}
 
 }   // namespace mote

@@ -125,6 +125,7 @@ mote_status mote_dev_get_step(const mote_model* model, uint32_t index, mote_dev_
   const Step& found = model->plan.steps[index];
   describe_step(found, step->text, sizeof step->text);
   step->op = op_info(found.op).name.data();
+  step->format = found.matrix.rows == 0 ? "" : format_info(found.matrix.format).name.data();
   step->backend = "";
   step->weight_error = 0;
   const PlacedPart* part = part_of(model->plans.current().parts, index);

@@ -7,6 +7,21 @@
 #include "core/tokenizer/tokenizer.h"
 #include "platform/memory.h"
 
+struct mote_dev_step_profile;
+
+namespace mote {
+
+// Where mote_dev_profile has a session's runs added up.
+struct SessionProfile {
+  StepObserver observer;
+  std::span<mote_dev_step_profile> steps;   // the caller's, by the plan's steps
+  const Plan* plan;
+  KvType kv_type;
+  uint64_t since;   // the clock when the last step ended, or its part began
+};
+
+}   // namespace mote
+
 struct mote_session {
   mote::Memory memory;
   mote_model* model = nullptr;
@@ -15,6 +30,7 @@ struct mote_session {
   std::span<float> embedding;   // [d_model] of a model that pools: what mote_embedding hands over
   uint64_t seed = 0;
   mutable std::atomic<uint32_t> in_call{0};
+  mote::SessionProfile profile = {};
 
   // The text that mote_text_next builds; see api_text.cpp.
   mote::TextStream stream;

@@ -30,6 +30,7 @@ Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
     if (prepared.step->phase != batch.phase || prepared.together == 0) continue;
     MOTE_RETURN_IF_ERROR(context.not_cancelled());
     MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
+    batch.step_ended(*prepared.step);
   }
   return first_nan.status();
 }

@@ -93,6 +93,7 @@ Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
     if (step.phase != batch.phase) continue;
     MOTE_RETURN_IF_ERROR(not_cancelled(step));
     MOTE_RETURN_IF_ERROR(run_step(step, batch));
+    batch.step_ended(step);
   }
   return first_nan_.status();
 }

@@ -52,6 +52,16 @@ inline uint64_t state_row_bytes(const StateInfo& state, KvType type) {
   return values * (type == KvType::f16 && !state.recurrent() ? 2 : 4);
 }
 
+struct Batch;
+
+// Told of a run where somebody wants to know what its steps take (mote_dev_profile).
+struct StepObserver {
+  void* self;
+  void (*part_begins)(void* self, const PlanPart& part, const Batch& batch);   // said by the pipeline
+  // The step, and what a backend ran along with it, is done. A backend that cannot tell its steps apart never says so.
+  void (*step_ended)(void* self, const Step& step);
+};
+
 // The rows of one run. Positions are consecutive: row r stands at first_position + r.
 struct Batch {
   std::span<const int32_t> tokens;   // [rows], at least one, each below n_vocab (checked by the session)
@@ -60,6 +70,11 @@ struct Batch {
   // Only the steps of this phase run. `encode`: the rows are the whole of an encoder's input, from position 0 on.
   Phase phase = Phase::decode;
   uint32_t n_encoded = 0;   // positions that states of the phase `encode` hold; in that phase, its own rows
+  const StepObserver* observer = nullptr;   // mostly there is none
+
+  void step_ended(const Step& step) const {
+    if (observer != nullptr) observer->step_ended(observer->self, step);
+  }
 };
 
 // Rows that a Value has in a batch, and at most.

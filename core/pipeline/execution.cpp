@@ -66,6 +66,7 @@ Status Execution::run(const Batch& batch, const std::atomic<uint32_t>& cancel, B
   }
   for (size_t i = 0; i < executors_.size() && status.ok(); ++i) {
     if (!parts_[i].part.runs_in(batch.phase)) continue;
+    if (batch.observer != nullptr) batch.observer->part_begins(batch.observer->self, parts_[i].part, batch);
     *failed = parts_[i].backend;
     // Also before the first part: a flag set between two calls counts for the next.
     if (cancel.load(std::memory_order_relaxed) != 0)

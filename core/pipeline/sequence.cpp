@@ -142,7 +142,7 @@ void Sequence::truncate_to(uint32_t n_run) {
 Status Sequence::encode_once(Backend** failed) {
   has_logits_ = false;   // as below
   n_tapped_ = 0;
-  const Status status = execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_}, cancel_, failed);
+  const Status status = execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_, observer_}, cancel_, failed);
   is_encoded_ = status.ok();
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
   return status;
@@ -151,8 +151,8 @@ Status Sequence::encode_once(Backend** failed) {
 Status Sequence::run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed) {
   has_logits_ = false;   // what runs uses their memory, also when it does not get to its end
   n_tapped_ = 0;
-  const Status status =
-      execution_.run({history_.subspan(n_run_, rows), n_run_, output_rows, Phase::decode, n_input_}, cancel_, failed);
+  const Batch batch = {history_.subspan(n_run_, rows), n_run_, output_rows, Phase::decode, n_input_, observer_};
+  const Status status = execution_.run(batch, cancel_, failed);
   if (status.ok()) n_run_ += rows, n_tapped_ = rows;
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
   return status;

@@ -82,6 +82,10 @@ class Sequence {
   std::span<const PlacedPart> parts() const { return execution_.parts(); }
   uint32_t n_fallbacks() const { return fallback_.count(); }
 
+  // Told of every run from now on; null: nobody.
+  void observe(const StepObserver* observer) { observer_ = observer; }
+  KvType kv_type() const { return options_.shape.kv_type; }
+
   std::atomic<uint32_t>& cancel_flag() { return cancel_; }
   // True when a cancel was asked for; it is then done with.
   bool take_cancel() {
@@ -138,6 +142,7 @@ class Sequence {
   uint64_t n_dropped_ = 0;
   // After a restore whose windows do not reach back to the beginning: shorter than this, a sequence lacks positions.
   uint32_t no_return_below_ = 0;
+  const StepObserver* observer_ = nullptr;
   std::atomic<uint32_t> cancel_{0};
 };
 
