@@ -26,12 +26,15 @@ uint64_t int8_products(const uint8_t* block, size_t rounds) {
 
 uint64_t f32_products(const uint8_t*, size_t rounds) {
   __m256 sum[12], one = _mm256_set1_ps(1);
-  __asm__("" : "+x"(one));   // or it would be known
-  for (int i = 0; i < 12; ++i) sum[i] = _mm256_setzero_ps();
+  __asm__("" : "+x"(one));   // or it would be known, and the sums all be one
+  for (int i = 0; i < 12; ++i) {
+    sum[i] = _mm256_setzero_ps();
+    __asm__("" : "+x"(sum[i]));
+  }
   for (; rounds != 0; --rounds)
     for (int i = 0; i < 12; ++i) sum[i] = _mm256_fmadd_ps(sum[i], one, one);
   for (int i = 1; i < 12; ++i) sum[0] = _mm256_add_ps(sum[0], sum[i]);
-  return sum_of_lanes(_mm256_cvtps_epi32(sum[0]));
+  return sum_of_floats(sum[0]);
 }
 
 constexpr ProbeLoop kLoops[] = {MOTE_PROBE_READS("32 bytes"),

@@ -76,8 +76,9 @@ constexpr char kInt8Name[] = "a plain loop";
 
 // A product and a sum, where the baseline has no instruction for both.
 uint64_t f32_products(const uint8_t* block, size_t rounds) {
-  WideFloats sum[8] = {}, one;
+  WideFloats sum[8], one;
   for (int i = 0; i < 4; ++i) one[i] = static_cast<float>(block[i]);
+  for (int i = 0; i < 8; ++i) sum[i] = one - static_cast<float>(block[4 + i]);   // 0, but not known to be the same
   const WideFloats factor = one;
   for (; rounds != 0; --rounds) {
 #if defined(__aarch64__)
@@ -87,7 +88,7 @@ uint64_t f32_products(const uint8_t* block, size_t rounds) {
 #endif
   }
   const WideFloats all = sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
-  return static_cast<uint64_t>(all[0] + all[1] + all[2] + all[3]);
+  return sum_of_floats(all);
 }
 
 constexpr ProbeLoop kLoops[] = {MOTE_PROBE_READS("16 bytes"),

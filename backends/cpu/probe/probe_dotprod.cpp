@@ -9,7 +9,10 @@ uint64_t int8_products(const uint8_t* block, size_t rounds) {
   const int8x16_t a = vld1q_s8(reinterpret_cast<const int8_t*>(block));
   const int8x16_t b = vld1q_s8(reinterpret_cast<const int8_t*>(block + 16));
   int32x4_t sum[12];
-  for (int i = 0; i < 12; ++i) sum[i] = vdupq_n_s32(0);
+  for (int i = 0; i < 12; ++i) {
+    sum[i] = vdupq_n_s32(0);
+    __asm__("" : "+w"(sum[i]));   // or the sums would all be one
+  }
   for (; rounds != 0; --rounds)
     for (int i = 0; i < 12; ++i) sum[i] = vdotq_s32(sum[i], a, b);
   for (int i = 1; i < 12; ++i) sum[0] = vaddq_s32(sum[0], sum[i]);

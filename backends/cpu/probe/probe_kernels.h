@@ -24,13 +24,20 @@ inline uint64_t folded(const Vector& vector) {
   return sum;
 }
 
-// Of 32-bit lanes.
+// Of 32-bit lanes, and of f32 ones.
 template <class Vector>
 inline uint64_t sum_of_lanes(const Vector& vector) {
   uint32_t lanes[sizeof vector / 4], sum = 0;
   __builtin_memcpy(lanes, &vector, sizeof vector);
   for (const uint32_t lane : lanes) sum += lane;
   return sum;
+}
+template <class Vector>
+inline uint64_t sum_of_floats(const Vector& vector) {
+  float lanes[sizeof vector / 4], sum = 0;
+  __builtin_memcpy(lanes, &vector, sizeof vector);
+  for (const float lane : lanes) sum += lane;
+  return static_cast<uint64_t>(sum);
 }
 
 // From the first byte to the last, `ahead` bytes of them asked for early; 0: left to the processor.
