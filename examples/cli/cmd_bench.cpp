@@ -1,11 +1,14 @@
-// mote bench: speed, load time and memory, under the field names of llama-bench.
+// mote bench: speed, load time and memory, under the field names of llama-bench, and what share of the machine's limits
+// that is.
 //
 // pp N: N tokens of a prompt at once; tg N: N tokens one after the other; each after a depth of D tokens that are not
 // timed. Tokens are pseudo-random, since speed does not depend on which they are.
+//
+// The limits are measured on the same threads before the first run and behind each. A run is compared with the better
+// of those on either side: reading with the bytes of all weights that it uses and of the keys and values that it sees,
+// each once a batch; computing with two operations for each value of a matrix and each of the rows that it multiplies.
 #include <algorithm>
-#include <cmath>
 #include <ctime>
-#include <fstream>
 
 #include "examples/cli/bench_report.h"
 #include "examples/cli/interrupt.h"
@@ -17,9 +20,9 @@ namespace {
 
 struct BenchOptions {
   CommonOptions common;
-  std::vector<std::string> prompts = {"512"}, generations = {"128"}, depths = {"0"};
+  std::vector<std::string> prompts = {"512"}, generations = {"128"}, depths = {"0"}, threads;
   uint32_t batch = 512, repetitions = 5;
-  bool no_warmup = false;
+  bool no_warmup = false, profile = false;
   std::string output = "md";
 };
 
@@ -50,15 +53,16 @@ class Bench {
     const CancelOnInterrupt cancel(session_.get());
     if (!depth_.empty()) feed(depth_);
     if (!options_.no_warmup) {
-      const double nanoseconds = once();
+      const double nanoseconds = profiled_runs(1).front();
       if (test_.n_prompt != 0) test_.first_token_ms = opened_.load_ms + nanoseconds * 1e-6;
     }
-    Progress progress(test_.name());
-    for (uint32_t i = 0; i < options_.repetitions; ++i) {
-      test_.samples_ns.push_back(once());
-      progress.show(i + 1, options_.repetitions);
-    }
-    test_.memory = process_memory();
+    test_.memory = process_memory();   // before the block that the limits are measured on
+    time_runs();
+    if (options_.profile)
+      profiled_runs(options_.repetitions);
+    else if (!test_.cost)
+      profiled_runs(1);
+    compare_with_limits();
     for (const std::string& name : backends_of(session_.get()))
       test_.backends += (test_.backends.empty() ? "" : ",") + name;
   }
@@ -70,10 +74,13 @@ class Bench {
     check(mote_feed(session_.get(), ids.data(), ids.size(), nullptr, &error), error);
     check(mote_step(session_.get(), &error), error);
   }
-  double once() {
+  void rewind() {
     mote_error error{};
     check(mote_rewind(session_.get(), test_.n_depth, &error), error);
     if (test_.n_depth != 0) check(mote_step(session_.get(), &error), error);
+  }
+  double once() {
+    mote_error error{};
     const Clock::time_point start = Clock::now();
     if (test_.n_prompt != 0) feed(prompt_);
     for (uint32_t i = 0; i < test_.n_gen; ++i) {
@@ -84,20 +91,63 @@ class Bench {
     return milliseconds_since(start) * 1e6;
   }
 
+  void time_runs() {
+    Progress progress(test_.name());
+    // Weights of one token; those of a prompt are as many.
+    MachineLimits limits(opened_.engine.get(),
+                         test_.cost ? test_.cost->read_bytes / test_.cost->batches : opened_.info.weight_bytes);
+    bool has_limits = limits.measure();
+    const TimeCounters before = time_counters();
+    double cpu_ns = 0;
+    for (uint32_t i = 0; i < options_.repetitions; ++i) {
+      rewind();
+      const double cpu_before = process_cpu_ns();
+      test_.samples_ns.push_back(once());
+      cpu_ns += process_cpu_ns() - cpu_before;
+      has_limits = has_limits && limits.measure();
+      progress.show(i + 1, options_.repetitions);
+    }
+    test_.others = shares_between(before, time_counters());
+    test_.others.cpu_ns = cpu_ns;   // of the runs alone
+    if (!has_limits) return;
+    test_.limits = limits.rounds();
+    for (uint32_t i = 0; i < options_.repetitions; ++i) limits_.push_back(limits.around(i));
+  }
+
+  // Runs that are not counted, of which each step is; the first one tells what a run is worth. Returns their times.
+  std::vector<double> profiled_runs(uint32_t count) {
+    std::vector<double> times;
+    std::optional<StepProfile> profile;
+    for (uint32_t i = 0; i < count; ++i) {
+      rewind();
+      if (!profile) profile.emplace(opened_, session_.get());
+      profile->forget();   // what the rewinding ran
+      times.push_back(once());
+      profile->end_run();
+    }
+    if (!test_.cost) test_.cost = profile->cost();
+    if (options_.profile && !test_.samples_ns.empty()) {
+      const mote_dev_limits limits = test_.limits.empty() ? mote_dev_limits{} : median_limits(test_.limits);
+      test_.profile = profile->rows(times, std::max(1u, test_.n_gen), test_.limits.empty() ? nullptr : &limits);
+    }
+    return times;
+  }
+
+  void compare_with_limits() {
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      const double seconds = test_.samples_ns[i] * 1e-9;
+      test_.bandwidth_shares.push_back(test_.cost->seconds_reading(limits_[i]) / seconds);
+      test_.compute_shares.push_back(test_.cost->seconds_computing(limits_[i]) / seconds);
+    }
+  }
+
   const BenchOptions& options_;
   const Opened& opened_;
   BenchTest& test_;
   Session session_;
   std::vector<int32_t> prompt_, depth_;
+  std::vector<mote_dev_limits> limits_;   // around each timed run
 };
-
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
-      return line.substr(line.find(": ") + 2);
-  return "";
-}
 
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
@@ -134,9 +184,8 @@ BenchModel describe(const BenchOptions& options, const Opened& opened) {
   model.type = model_type(opened);
   model.weight_bytes = opened.info.weight_bytes;
   model.n_parameters = opened.info.n_parameters;
-  model.load_ms = opened.load_ms;
   model.cpu_info = cpu_name();
-  model.n_threads = mote_engine_threads(opened.engine.get());
+  model.cpus = affinity_text();
   model.n_batch = options.batch;
   const bool f32 = session_options_of(options.common, MOTE_KV_F16).kv_type == MOTE_KV_F32;
   model.instruction_set = instruction_set_of(options.common);
@@ -156,42 +205,62 @@ std::vector<BenchTest> list_tests(const BenchOptions& options) {
   return tests;
 }
 
-void run(const BenchOptions& options) {
-  std::vector<BenchTest> tests = list_tests(options);
+// The number of tests that failed.
+uint32_t run_with(const BenchOptions& options, std::unique_ptr<BenchReport>& report) {
   const Opened opened = open_text_model(options.common);
-  BenchReport report(options.output, describe(options, opened));
-  bool failed = false;
-  for (BenchTest& test : tests) {
+  if (report == nullptr) report = std::make_unique<BenchReport>(options.output, describe(options, opened));
+  uint32_t failed = 0;
+  for (BenchTest& test : list_tests(options)) {
     test.time = now_text();
+    test.n_threads = mote_engine_threads(opened.engine.get());
+    test.load_ms = opened.load_ms;
     try {
       Bench(options, opened, test).run();
     } catch (const Failure& failure) {
       if (failure.exit_code == kInterrupted) {
-        report.finish();
+        report->finish();
         throw;
       }
-      failed = true;
+      ++failed;
       test.error = failure.message;
       write_note("mote: " + test.name() + ": " + failure.message);
     }
-    report.add(test);
+    report->add(test);
   }
-  report.finish();
-  if (failed) throw Failure{kFailed, ""};   // each has been told
+  return failed;
+}
+
+void run(BenchOptions options) {
+  if (options.profile && options.output == "csv")
+    throw Failure{kWrongUsage, "--profile has no place in csv; -o md and -o json show it"};
+  list_tests(options);   // whether there are any, before the model is opened
+  std::vector<uint32_t> threads = parse_counts(options.threads);
+  if (threads.empty()) threads = {0};
+  std::unique_ptr<BenchReport> report;
+  uint32_t failed = 0;
+  for (const uint32_t count : threads) {
+    options.common.threads = count;
+    failed += run_with(options, report);
+  }
+  report->finish();
+  if (failed != 0) throw Failure{kFailed, ""};   // each has been told
 }
 
 }   // namespace
 
 void add_bench(CLI::App& app, Chosen& chosen) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Measure speed, load time and memory, like llama-bench");
-  add_common_options(*command, options->common);
-  auto list = [&](const char* name, std::vector<std::string>& values, const char* help) {
-    command->add_option(name, values, help)->check(counts_between(0, 1u << 24))->capture_default_str();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure speed, share of the machine's limits, load time and memory, like llama-bench");
+  add_options_but_threads(*command, options->common);
+  auto list = [&](const char* name, std::vector<std::string>& values, uint32_t least, uint32_t most, const char* help) {
+    command->add_option(name, values, help)->check(counts_between(least, most))->capture_default_str();
   };
-  list("-p,--n-prompt", options->prompts, "Lengths of prompts; 0: none");
-  list("-n,--n-gen", options->generations, "Numbers of generated tokens; 0: none");
-  list("-d,--n-depth", options->depths, "Tokens already in the session");
+  list("-p,--n-prompt", options->prompts, 0, 1u << 24, "Lengths of prompts; 0: none");
+  list("-n,--n-gen", options->generations, 0, 1u << 24, "Numbers of generated tokens; 0: none");
+  list("-d,--n-depth", options->depths, 0, 1u << 24, "Tokens already in the session");
+  list("-t,--threads", options->threads, 1, 256,
+       "Numbers of threads, one engine each; without it, what affinity, quota and fast cores give");
   command->add_option("-b,--batch", options->batch, "Tokens computed at once")
       ->transform(decimal(1, 1u << 20))
       ->capture_default_str();
@@ -199,6 +268,8 @@ void add_bench(CLI::App& app, Chosen& chosen) {
       ->transform(decimal(1, 1000000))
       ->capture_default_str();
   command->add_flag("--no-warmup", options->no_warmup, "Skip the first run that is not counted");
+  command->add_flag("--profile", options->profile,
+                    "Also what each kind of step takes, in as many runs that are not counted");
   command->add_option("-o,--output", options->output, "How the results are written")
       ->check(CLI::IsMember({"md", "json", "csv"}))
       ->capture_default_str();

@@ -26,13 +26,11 @@ void add_model_option(CLI::App& command, CommonOptions& options) {
   command.add_option("-m,--model", options.model, "The GGUF file")->required();
 }
 
-void add_common_options(CLI::App& command, CommonOptions& options) {
+void add_options_but_threads(CLI::App& command, CommonOptions& options) {
   add_model_option(command, options);
   command.add_option("--backend", options.backends, "Backends in order of preference, such as cpu,reference, or auto")
       ->check(not_empty())
       ->capture_default_str();
-  command.add_option("-t,--threads", options.threads, "Threads; without it, what affinity, quota and fast cores give")
-      ->transform(decimal(1, 256));
   command.add_option("-c,--context", options.context, "Positions of the session")->transform(decimal(1, 1u << 30));
   command.add_option("--kv-type", options.kv_type, "How keys and values are kept")
       ->check(CLI::IsMember({"f16", "f32"}));
@@ -44,6 +42,12 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
           "Without it, MOTE_CPU_ISA of the environment, then auto")
       ->check(not_empty());
   command.add_flag("--verbose", options.verbose, "Tell what happens, on standard error");
+}
+
+void add_common_options(CLI::App& command, CommonOptions& options) {
+  command.add_option("-t,--threads", options.threads, "Threads; without it, what affinity, quota and fast cores give")
+      ->transform(decimal(1, 256));
+  add_options_but_threads(command, options);
 }
 
 namespace {

@@ -43,7 +43,9 @@ struct CommonOptions {
   bool verbose = false;
 };
 void add_model_option(CLI::App& command, CommonOptions& options);
-// -m and everything about how the model is run.
+// -m and everything about how the model is run, but for how many threads.
+void add_options_but_threads(CLI::App& command, CommonOptions& options);
+// With that.
 void add_common_options(CLI::App& command, CommonOptions& options);
 
 struct CloseHandle {

@@ -30,6 +30,8 @@ bool each_item(std::string_view text, Take&& take) {
   }
 }
 
+constexpr size_t kMostCounts = 1000;   // of a list
+
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 std::string_view without_blanks(std::string_view text) {
@@ -72,17 +74,42 @@ CLI::Validator number_in(double least, double most, bool least_passes) {
 CLI::Validator number_between(double least, double most) { return number_in(least, most, true); }
 CLI::Validator number_above(double least, double most) { return number_in(least, most, false); }
 
+namespace {
+
+// "8", "1-4", "1-9+2" or "1-64*2": adds what it stands for; false for anything else, and beyond the limits.
+bool add_counts(std::string_view item, uint32_t least, uint32_t most, std::vector<uint32_t>* counts) {
+  const size_t dash = item.find('-');
+  std::string_view last_text = dash == std::string_view::npos ? item : item.substr(dash + 1);
+  const size_t sign = last_text.find_first_of("+*");
+  uint64_t step = 1;
+  bool multiplies = false;
+  if (sign != std::string_view::npos && dash != std::string_view::npos) {
+    multiplies = last_text[sign] == '*';
+    const std::optional<uint64_t> given = whole_number(last_text.substr(sign + 1));
+    if (!given || *given < (multiplies ? 2 : 1) || *given > most) return false;
+    step = *given;
+    last_text = last_text.substr(0, sign);
+  }
+  const std::optional<uint64_t> first = whole_number(item.substr(0, dash)), last = whole_number(last_text);
+  if (!first || !last || *first < least || *last > most || *first > *last) return false;
+  if (multiplies && *first == 0) return false;   // would never end
+  for (uint64_t value = *first; value <= *last; value = multiplies ? value * step : value + step) {
+    if (counts->size() == kMostCounts) return false;
+    counts->push_back(static_cast<uint32_t>(value));
+  }
+  return true;
+}
+
+}   // namespace
+
 CLI::Validator counts_between(uint32_t least, uint32_t most) {
   return CLI::Validator(
       [=](std::string& text) {
-        std::string mistake;
-        each_item(text, [&](std::string_view item) {
-          const std::optional<uint64_t> value = whole_number(item);
-          if (!value || *value < least || *value > most)
-            mistake = "'" + text + "' is not a list of whole numbers from " + range_text(least, most);
-          return mistake.empty();
-        });
-        return mistake;
+        std::vector<uint32_t> counts;
+        if (each_item(text, [&](std::string_view item) { return add_counts(item, least, most, &counts); }))
+          return std::string();
+        return "'" + text + "' is not a list of whole numbers from " + range_text(least, most) +
+               ", or of ranges of them such as 1-4, 2-8+2 or 1-64*2; at most " + std::to_string(kMostCounts);
       },
       range_text(least, most));
 }
@@ -98,11 +125,11 @@ CLI::Validator not_empty() {
 
 std::vector<uint32_t> parse_counts(const std::vector<std::string>& texts) {
   std::vector<uint32_t> counts;
-  for (const std::string& text : texts)
-    each_item(text, [&](std::string_view item) {
-      counts.push_back(static_cast<uint32_t>(whole_number(item).value_or(0)));
-      return true;
-    });
+  for (const std::string& text : texts) {
+    std::vector<uint32_t> more;
+    each_item(text, [&](std::string_view item) { return add_counts(item, 0, UINT32_MAX, &more); });
+    counts.insert(counts.end(), more.begin(), more.end());
+  }
   return counts;
 }
 

@@ -14,7 +14,8 @@ CLI::Validator decimal(uint64_t least, uint64_t most);
 CLI::Validator number_between(double least, double most);
 // The same, but `least` itself does not pass.
 CLI::Validator number_above(double least, double most);
-// For ->check(): whole numbers with commas between them, such as 8,16.
+// For ->check(): whole numbers with commas between them, and ranges of them, as llama-bench takes them: 8,16 1-4 2-8+2
+// 1-64*2.
 CLI::Validator counts_between(uint32_t least, uint32_t most);
 // For ->check(): a text that is more than blanks and commas.
 CLI::Validator not_empty();
