@@ -56,8 +56,9 @@ class Bench {
       const double nanoseconds = profiled_runs(1).front();
       if (test_.n_prompt != 0) test_.first_token_ms = opened_.load_ms + nanoseconds * 1e-6;
     }
-    test_.memory = process_memory();   // before the block that the limits are measured on
+    if (!options_.no_warmup) test_.memory = process_memory();   // without the block that the limits are measured on
     time_runs();
+    if (options_.no_warmup) test_.memory = process_memory();
     if (options_.profile)
       profiled_runs(options_.repetitions);
     else if (!test_.cost)

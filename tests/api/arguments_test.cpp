@@ -127,6 +127,9 @@ TEST_CASE("Calls on no engine or model say so", "[api][arguments]") {
       {"chat_tokens", [&](mote_error* e) { return mote_chat_tokens(nullptr, nullptr, &message, 1, {}, ids, 8, &n, e); },
        "model is NULL"},
       {"dev_get_step", [&](mote_error* e) { return mote_dev_get_step(nullptr, 0, &step, e); }, "step 0 of 0"},
+      {"dev_profile", [&](mote_error* e) { return mote_dev_profile(nullptr, nullptr, 0, e); }, "session is NULL"},
+      {"dev_measure_limits", [&](mote_error* e) { return mote_dev_measure_limits(nullptr, text, 4096, nullptr, e); },
+       "engine"},
   });
   CHECK(opened_engine == nullptr);
   CHECK(mote_engine_threads(nullptr) == 0);

@@ -65,6 +65,8 @@ void* call_all(void* argument) {
   const float* vector = nullptr;
   mote_encode(session, calls.tokens->data(), 3, nullptr);   // refused, but for a model with an encoder
   mote_embedding(session, 0, &vector, &count, nullptr);
+  static mote_dev_step_profile profile[512];
+  keep(mote_dev_profile(session, profile, mote_dev_step_count(model), nullptr));
   keep(mote_feed(session, calls.tokens->data(), 20, &count, nullptr));
   keep(mote_next(session, &token, nullptr));
   keep(mote_attention(session, MOTE_TAP_DECODER_ATTENTION, 0, &vector, &count, &count, &count, nullptr));

@@ -2,6 +2,7 @@
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "backends/cpu/kernel_base.h"
 #include "backends/cpu/linear/linear.h"
 #include "backends/cpu/norm/norm.h"
+#include "backends/cpu/probe/probe.h"
 #include "core/base/half.h"
 #include "tests/backends/cpu/canonical.h"
 #include "tests/conformance/random.h"
@@ -104,6 +106,35 @@ TEST_CASE("every table begins with the scalar variant and never chooses one the 
   CHECK(choices(attention_variants()) == "");
   CHECK(choices(norm_variants()) == "");
   CHECK(choices(elementwise_variants()) == "");
+  CHECK(choices(cpu_probe_variants()) == "");
+}
+
+TEST_CASE("every loop that measures the machine reads all of a block, or does the operations that it counts",
+          "[cpu][dispatch]") {
+  constexpr size_t kBytes = 3 * kProbeGrain, kRounds = 37;
+  alignas(64) static uint8_t random_bytes[kBytes], ones[kProbeGrain];
+  CaseRandom random(3);
+  uint64_t words = 0;
+  for (size_t i = 0; i < kBytes; i += 8) {
+    const uint64_t word = random.next();
+    std::memcpy(random_bytes + i, &word, 8);
+    words ^= word;
+  }
+  std::memset(ones, 1, sizeof ones);
+  uint32_t loops[kLimitCount] = {};
+  for (const ProbeVariant& variant : cpu_probe_variants()) {
+    if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
+    for (uint32_t i = 0; i < variant.table->count; ++i) {
+      const ProbeLoop& loop = variant.table->loops[i];
+      CAPTURE(variant.name, loop.name);
+      ++loops[static_cast<size_t>(loop.limit)];
+      if (loop.limit == Limit::read)
+        CHECK(loop.run(random_bytes, kBytes) == words);
+      else
+        CHECK(loop.run(ones, kRounds) * 2 == kRounds * loop.operations);
+    }
+  }
+  for (const uint32_t count : loops) CHECK(count > 0);
 }
 
 TEST_CASE("linear takes the scalar kernel of every format in the build when no instruction set is allowed",
