@@ -40,6 +40,7 @@ void StepProfile::forget() { std::fill(sums_.begin(), sums_.end(), mote_dev_step
 
 void StepProfile::end_run() {
   runs_.push_back(sums_);
+  divide_times(runs_.back());
   forget();
 }
 
@@ -54,6 +55,23 @@ RunCost StepProfile::cost() const {
     cost.f32_operations += run[i].f32_operations;
   }
   return cost;
+}
+
+// A backend may run neighbouring steps of one op as one, which the first of them then accounts for: each gets its part
+// of the time by the bytes that it reads.
+void StepProfile::divide_times(std::vector<mote_dev_step_profile>& run) const {
+  for (size_t first = 0, next = 0; first < run.size(); first = next) {
+    const std::string op = step_of(opened_.model.get(), first).op;
+    uint64_t bytes = run[first].weight_bytes;
+    for (next = first + 1; next < run.size() && run[next].nanoseconds == 0 && run[next].batches != 0 &&
+                           step_of(opened_.model.get(), next).op == op;
+         ++next)
+      bytes += run[next].weight_bytes;
+    if (next == first + 1 || bytes == 0) continue;
+    const double per_byte = static_cast<double>(run[first].nanoseconds) / static_cast<double>(bytes);
+    for (size_t i = first; i < next; ++i)
+      run[i].nanoseconds = static_cast<uint64_t>(per_byte * static_cast<double>(run[i].weight_bytes));
+  }
 }
 
 std::vector<ProfileRow> StepProfile::rows(const std::vector<double>& whole_ns, uint32_t n,

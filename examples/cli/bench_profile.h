@@ -47,6 +47,7 @@ class StepProfile {
   std::vector<ProfileRow> rows(const std::vector<double>& whole_ns, uint32_t n, const mote_dev_limits* limits) const;
 
  private:
+  void divide_times(std::vector<mote_dev_step_profile>& run) const;
   const Opened& opened_;
   mote_session* session_;
   std::vector<mote_dev_step_profile> sums_;
