@@ -55,6 +55,7 @@ oldest    clang-14              have clang++-14
 oldest    libc++-14-dev         have_libcxx
 oldest    libc++abi-14-dev      have_libcxx
 emulators qemu-user             have qemu-x86_64
+bench     libbenchmark-dev      have_header benchmark/benchmark.h
 aarch64   g++-12-aarch64-linux-gnu,g++-aarch64-linux-gnu        have_cross_compiler aarch64-linux-gnu
 armhf     g++-12-arm-linux-gnueabihf,g++-arm-linux-gnueabihf    have_cross_compiler arm-linux-gnueabihf
 '

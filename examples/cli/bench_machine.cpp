@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "examples/cli/bench_warnings.h"
+
 namespace cli {
 namespace {
 
@@ -20,13 +22,6 @@ double nanoseconds_of(const timeval& time) {
 }
 
 }   // namespace
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 MachineLimits::MachineLimits(const mote_engine* engine, uint64_t read_bytes) : engine_(engine) {
   block_bytes_ = static_cast<size_t>(std::clamp(read_bytes, kLeastBlock, kMostBlock) / 4096 * 4096);

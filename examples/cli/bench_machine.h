@@ -8,8 +8,6 @@
 
 namespace cli {
 
-double median_of(std::vector<double> values);   // 0 of none
-
 // Limits of the machine, measured before the first run and behind each: those of a run are the better ones on either
 // side of it.
 class MachineLimits {

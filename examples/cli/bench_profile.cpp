@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "examples/cli/bench_machine.h"
+#include "examples/cli/bench_warnings.h"
 
 namespace cli {
 namespace {

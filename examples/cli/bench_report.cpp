@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "examples/cli/bench_warnings.h"
 #include "examples/cli/printable.h"
 #include "examples/cli/stream.h"
 
@@ -11,9 +12,6 @@ namespace cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kMostShare = 1.02;   // of a limit: beyond it the limit is none
-constexpr double kMostSpread = 0.10, kMostLimitSpread = 0.15, kMostWaited = 0.02, kMostStolen = 0.01;
 
 double mean(const std::vector<double>& values) {
   double sum = 0;
@@ -28,13 +26,6 @@ double deviation(const std::vector<double>& values) {
   double sum = 0;
   for (double value : values) sum += (value - middle) * (value - middle);
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
-}
-
-// How far apart they lie, by the median.
-double spread(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return (*most - *least) / median_of(values);
 }
 
 // "%.1f" of a number.
@@ -104,29 +95,13 @@ std::string BenchTest::name() const {
 }
 
 std::vector<std::string> BenchTest::warnings() const {
-  std::vector<std::string> found;
-  const auto warn = [&](bool is_so, const std::string& sentence) {
-    if (is_so) found.push_back(sentence);
-  };
-  for (const auto& [shares, limit] : {std::pair{&bandwidth_shares, "reads"}, {&compute_shares, "computes"}}) {
-    const double share = median_of(*shares);
-    warn(share > kMostShare, "the yardstick is wrong: the work " + std::string(limit) + " at " + percent(share) +
-                                 " of what was measured as the limit");
-  }
-  std::vector<double> own_limits;
+  Doubts doubts = {samples_ns, {}, bandwidth_shares, compute_shares, others.waited, others.stolen};
+  const bool in_int8 = cost && cost->int8_operations != 0;
   for (const mote_dev_limits& round : limits)
-    own_limits.push_back(is_prompt() ? round.int8_operations_per_second : round.read_bytes_per_second);
-  warn(spread(samples_ns) > kMostSpread,
-       "the machine is noisy: the runs lie " + percent(spread(samples_ns)) + " apart");
-  warn(spread(own_limits) > kMostLimitSpread,
-       "the machine is throttled or shared: its own limit changed by " + percent(spread(own_limits)) + " meanwhile");
-  if (others.waited)
-    warn(*others.waited > kMostWaited,
-         "the machine is shared: others had the processors for " + percent(*others.waited) + " of the time");
-  if (others.stolen)
-    warn(*others.stolen > kMostStolen,
-         "the machine is shared: its host took " + percent(*others.stolen) + " of the processors' time");
-  return found;
+    doubts.own_limits.push_back(!is_prompt() ? round.read_bytes_per_second
+                                : in_int8    ? round.int8_operations_per_second
+                                             : round.f32_operations_per_second);
+  return warnings_of(doubts);
 }
 
 BenchReport::BenchReport(const std::string& format, BenchModel model) : format_(format), model_(std::move(model)) {}

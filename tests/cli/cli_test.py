@@ -6,10 +6,11 @@ import subprocess
 
 from program import BERT, MODEL, PROGRAM, SANITIZED, SHORT, T5, Case, main, mote, read_npy, strict_json
 from attention_test import Attention, AttentionPage  # noqa: F401
+from bench_test import Bench  # noqa: F401
 from chat_test import Chat  # noqa: F401 (found by their names)
 from encoder_test import Embed  # noqa: F401
 from hostile_test import Hostile, Numbers  # noqa: F401
-from results_test import Answers, Bench, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401
+from results_test import Answers, Logits, OutputFiles, Perplexity, Tokens  # noqa: F401
 from signals_test import Signals  # noqa: F401
 from editor_test import Commands, Editor  # noqa: F401
 from terminal_test import Terminal  # noqa: F401

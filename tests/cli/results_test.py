@@ -1,17 +1,13 @@
 """What the commands compute and write."""
-import csv
-import io
 import json
 import math
 import os
-import resource
 import shutil
 import stat
 import struct
 import threading
-import unittest
 
-from program import EMULATED, MODEL, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, split_gguf, strict_json
+from program import MODEL, SHORT, Case, changed_gguf, mote, read_npy, split_gguf, strict_json
 
 
 class Tokens(Case):
@@ -124,47 +120,6 @@ class Perplexity(Case):
         self.assertRegex(out.decode(), r"^perplexity \d+\.\d{4} \+/- \d+\.\d{5} \(7 tokens scored in 1 chunks of 16\)\n$")
         piped, _ = mote("perplexity", "-m", MODEL, "-f", "-", "-c", "16", "--chunks", "1", stdin=self.TEXT)
         self.assertEqual(piped, out)
-
-
-class Bench(Case):
-    SMALL = ("bench", "-m", MODEL, "-p", "8,16", "-n", "4", "-d", "0,5", "-r", "2")
-    FIELDS = ("cpu_info", "backends", "model_filename", "model_type", "model_size", "model_n_params", "n_batch", "n_threads",
-              "type_k", "type_v", "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
-              "samples_ns", "samples_ts", "load_ms", "first_token_ms", "anonymous_bytes", "file_backed_bytes")
-
-    def test_json(self):
-        records = strict_json(mote(*self.SMALL, "-o", "json")[0])
-        self.assertEqual([(r["n_prompt"], r["n_gen"], r["n_depth"]) for r in records],
-                         [(8, 0, 0), (16, 0, 0), (0, 4, 0), (8, 0, 5), (16, 0, 5), (0, 4, 5)])
-        for record in records:
-            for name in self.FIELDS:
-                self.assertIn(name, record)
-            self.assertEqual(len(record["samples_ns"]), 2)
-            self.assertGreater(record["avg_ts"], 0)
-            self.assertEqual(record["first_token_ms"] is None, record["n_prompt"] == 0)
-
-    def test_csv_and_table(self):
-        text = mote(*self.SMALL, "-o", "csv", "--backend", "reference,cpu")[0].decode()
-        rows = list(csv.DictReader(io.StringIO(text), strict=True))
-        self.assertEqual(len(rows), 6)
-        self.assertEqual(rows[0]["n_prompt"], "8")
-        self.assertEqual(rows[0]["backends"], "reference")   # which ran all of it
-        table = mote(*self.SMALL)[0].decode().splitlines()
-        self.assertEqual(len(table), 8)
-        self.assertEqual({line.count("|") for line in table}, {12})
-        self.assertIn("pp16 @ d5", table[6])
-
-    @unittest.skipIf(SANITIZED, "a limit on address space does not go with sanitizers")
-    @unittest.skipIf(EMULATED, "an emulator takes more address space than the limit")
-    def test_a_failing_run_in_the_middle(self):
-        def limit():
-            resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
-        arguments = ("bench", "-m", MODEL, "-p", "4,4000000,8", "-n", "0", "-r", "1", "-t", "1")
-        records = strict_json(mote(*arguments, "-o", "json", preexec_fn=limit, expect=1)[0])
-        self.assertEqual([r["error"] is None for r in records], [True, False, True])
-        self.assertIsNone(records[1]["avg_ts"])
-        rows = list(csv.DictReader(io.StringIO(mote(*arguments, "-o", "csv", preexec_fn=limit, expect=1)[0].decode())))
-        self.assertEqual(len(rows), 3)
 
 
 class OutputFiles(Case):
