@@ -142,7 +142,8 @@ void Sequence::truncate_to(uint32_t n_run) {
 Status Sequence::encode_once(Backend** failed) {
   has_logits_ = false;   // as below
   n_tapped_ = 0;
-  const Status status = execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_, observer_}, cancel_, failed);
+  const Status status =
+      execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_, observer_}, cancel_, failed);
   is_encoded_ = status.ok();
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
   return status;

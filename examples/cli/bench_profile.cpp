@@ -110,8 +110,8 @@ std::vector<ProfileRow> StepProfile::rows(const std::vector<double>& whole_ns, u
     row.share_of_limit =
         std::max(cost.seconds_reading(*limits), cost.seconds_computing(*limits)) * 1e9 / row.nanoseconds;
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const ProfileRow& a, const ProfileRow& b) { return a.nanoseconds > b.nanoseconds; });
+  std::sort(rows.begin(), rows.end(),
+            [](const ProfileRow& a, const ProfileRow& b) { return a.nanoseconds > b.nanoseconds; });
   ProfileRow rest;
   rest.op = "(between steps)";
   rest.nanoseconds = std::max(0.0, whole - told);

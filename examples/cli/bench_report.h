@@ -1,4 +1,32 @@
-// The records of mote bench, as a table, as JSON or as CSV.
+// The records of mote bench, as a table, as JSON or as CSV. Names that llama-bench has mean what they mean there. Of
+// the others, null where they are not known:
+//
+//   load_ms, first_token_ms       opening engine and model; that and the first, cold run of the prompt
+//   anonymous_bytes ...           of the process, after the first run; peak_bytes: so far
+//   cpus, cpu_ns_per_token        where the process may run; the CPU time of the timed runs
+//   limit_..., read_loop ...      the machine's limits between the runs on the same threads, the median, and the loops
+//                                 that reached them: reading a block about as large as what a token reads (64 KiB to
+//                                 256 MiB), products and sums of int8 and of f32, two operations a pair
+//   bytes_per_token, .._second    of the weights that are used and of the keys and values that are seen or written,
+//   each
+//                                 once a batch
+//   .._operations_per_token ...   2 x the values of a matrix x the rows that it multiplies, in int8 for block formats,
+//   in
+//                                 f32 for f32, f16 and bf16; attention does not count. The last token of a prompt is a
+//                                 batch of its own, whose weights count again
+//   bandwidth_share               what reading these bytes takes at least, at limit_bytes_per_second, over what it took
+//   compute_share                 the same of the operations. Each run is compared with the better of the limits that
+//   were
+//                                 measured on either side of it; the median of the runs counts
+//   waited_share, stolen_share    time in which others had the processors, as Linux's schedstat and /proc/stat count it
+//   warnings                      what makes the numbers doubtful (bench_warnings.cpp); also on standard error
+//   profile                       with --profile, from as many more runs: of one prompt, or of one token, by op and
+//   format,
+//                                 `ns` (the median), `bytes` as above, `value_bytes` (f32 in and out), operations with
+//                                 attention's, `share_of_limit`: the greater of the two shares; null for what only
+//                                 moves values. What comes out of caches may pass 1
+//
+// To add one: in BenchReport::record or add_limits, here, and in Bench.FIELDS of tests/cli/bench_test.py.
 #pragma once
 #include <optional>
 #include <string>
