@@ -86,15 +86,14 @@ bool add_counts(std::string_view item, uint32_t least, uint32_t most, std::vecto
   if (sign != std::string_view::npos && dash != std::string_view::npos) {
     multiplies = last_text[sign] == '*';
     const std::optional<uint64_t> given = whole_number(last_text.substr(sign + 1));
-    if (!given || *given < (multiplies ? 2 : 1) || *given > most) return false;
+    if (!given || *given > most) return false;
     step = *given;
     last_text = last_text.substr(0, sign);
   }
   const std::optional<uint64_t> first = whole_number(item.substr(0, dash)), last = whole_number(last_text);
   if (!first || !last || *first < least || *last > most || *first > *last) return false;
-  if (multiplies && *first == 0) return false;   // would never end
   for (uint64_t value = *first; value <= *last; value = multiplies ? value * step : value + step) {
-    if (counts->size() == kMostCounts) return false;
+    if (counts->size() == kMostCounts) return false;   // some would never end
     counts->push_back(static_cast<uint32_t>(value));
   }
   return true;
