@@ -42,13 +42,15 @@ MOTE_INLINE void load_words(At at, size_t offset, __m512i words[4]) {
   words[3] = _mm512_unpackhi_epi64(high01, high23);
 }
 
-// The halves at `offset` of 16 lanes, widened. Inserts from memory beat a gather.
+// The halves at `offset` of 16 lanes, widened. Put together in general registers, which have nothing else to do:
+// inserts from memory would take the two ports that permute, and those are what `load_words` waits for.
 template <class At>
 MOTE_INLINE __m512 load_halves(At at, size_t offset) {
-  const auto half = [&](int i) { return static_cast<short>(load_at<uint16_t>(at(i) + offset)); };
-  const __m128i low = _mm_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7));
-  const __m128i high = _mm_setr_epi16(half(8), half(9), half(10), half(11), half(12), half(13), half(14), half(15));
-  return _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1));
+  const auto half = [&](int i) { return uint64_t{load_at<uint16_t>(at(i) + offset)}; };
+  const auto four = [&](int i) {
+    return static_cast<long long>(half(i) | half(i + 1) << 16 | half(i + 2) << 32 | half(i + 3) << 48);
+  };
+  return _mm512_cvtph_ps(_mm256_setr_epi64x(four(0), four(4), four(8), four(12)));
 }
 
 // The fold of linear.h: lanes i + 8 onto i, then 4, 2, 1.

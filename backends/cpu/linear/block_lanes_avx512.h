@@ -28,17 +28,20 @@ MOTE_INLINE void load_nibbles(At at, size_t offset, __m512i codes[8]) {
 // Sets bit 4 of codes by the 32 bits at `offset`, bit i for code i.
 template <class At>
 MOTE_INLINE void add_fifth_bits(At at, size_t offset, __m512i codes[8]) {
-  alignas(64) uint32_t bits[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) bits[i] = load_at<uint32_t>(at(i) + offset);
-  const __m512i all = _mm512_load_si512(bits);
-  // Of word j: four bits to the bottom of four bytes. Times 1 + 2^7 + 2^14 + 2^21, bit k lands at 8 k, among others.
-  const __m512i spread = _mm512_set1_epi32(0x00204081), bottom = _mm512_set1_epi32(0x01010101);
-#pragma GCC unroll 8
-  for (int j = 0; j < 8; ++j) {
-    const __m512i four = _mm512_and_si512(_mm512_srli_epi32(all, static_cast<unsigned>(4 * j)), _mm512_set1_epi32(15));
-    const __m512i bytes = _mm512_and_si512(_mm512_mullo_epi32(four, spread), bottom);
-    codes[j] = _mm512_or_si512(codes[j], _mm512_slli_epi32(bytes, 4));
+  const auto two = [&](int i) {
+    const uint64_t low = load_at<uint32_t>(at(i) + offset), high = load_at<uint32_t>(at(i + 1) + offset);
+    return static_cast<long long>(low | high << 32);
+  };
+  const __m512i bits = _mm512_setr_epi64(two(0), two(2), two(4), two(6), two(8), two(10), two(12), two(14));
+  const __m512i own_byte = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+  const __m512i low_bits = _mm512_set1_epi32(0x08040201), high_bits = _mm512_slli_epi32(low_bits, 4);
+  const __m512i fifth = _mm512_set1_epi8(16);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i byte = _mm512_shuffle_epi8(bits, _mm512_add_epi8(own_byte, _mm512_set1_epi8(static_cast<char>(j))));
+    codes[2 * j] = _mm512_mask_add_epi8(codes[2 * j], _mm512_test_epi8_mask(byte, low_bits), codes[2 * j], fifth);
+    codes[2 * j + 1] =
+        _mm512_mask_add_epi8(codes[2 * j + 1], _mm512_test_epi8_mask(byte, high_bits), codes[2 * j + 1], fifth);
   }
 }
 
