@@ -1,6 +1,8 @@
 // AVX-512 with the 8-bit dot product: the formats that models come in. The others keep the kernels before this row of
 // kernels.inc.
 #include "backends/cpu/linear/blocks_avx512.h"
+#include "backends/cpu/linear/elements_avx512.h"
+#include "backends/cpu/linear/super_blocks_avx512.h"
 #include "mote_build.h"
 
 namespace mote {
@@ -21,6 +23,18 @@ template <>
 constexpr LinearKernel kKernel<Format::q8_0> = kBlocksKernel<Format::q8_0>;
 template <>
 constexpr LinearKernel kKernel<Format::iq4_nl> = kBlocksKernel<Format::iq4_nl>;
+template <>
+constexpr LinearKernel kKernel<Format::q4_k> = kSuperBlockKernel<SuperBlockQ4K>;
+template <>
+constexpr LinearKernel kKernel<Format::q5_k> = kSuperBlockKernel<SuperBlockQ5K>;
+template <>
+constexpr LinearKernel kKernel<Format::q6_k> = kSuperBlockKernel<SuperBlockQ6K>;
+template <>
+constexpr LinearKernel kKernel<Format::f32> = kElementsKernel<ElementsF32>;
+template <>
+constexpr LinearKernel kKernel<Format::f16> = kElementsKernel<ElementsF16>;
+template <>
+constexpr LinearKernel kKernel<Format::bf16> = kElementsKernel<ElementsBf16>;
 
 }   // namespace
 

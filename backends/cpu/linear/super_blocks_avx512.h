@@ -1,0 +1,439 @@
+// The kernels of `linear` for super-blocks of 256 weights with AVX-512 and its VNNI dots: one form of x, one few-row
+// kernel and one tile for all formats of super_block_formats_avx512.h. Internal linkage: see kernel_base.h.
+//
+// Inside a super-block everything is an exact integer, so any split over lanes gives the bits of linear.h.
+#pragma once
+#include "backends/cpu/linear/linear.h"
+#include "backends/cpu/linear/super_block_formats_avx512.h"
+
+namespace mote {
+namespace {
+
+// ------------------------------------------------------------------------------------------ the form of x
+
+// A step of the few-row kernel is four super-blocks. The last ones of a row, fewer than four, are one step for as many
+// weight rows as fit: slot i holds super-block i % rest of weight row i / rest. Per row of x and step: codes
+// [4 groups][4 words][16 lanes][4]; then either -zero * sum of 16 codes, int32 [4 groups][16 lanes], or sums of codes
+// of a sub-block, int16 [4 super-blocks][kSubs]; then the scales [4].
+template <class Input>
+struct FewForm {
+  static constexpr uint32_t kSums = 1024, kScales = kSums + (Input::kMins ? Input::kMinVectors * 64 : 256);
+  static constexpr uint32_t kStepBytes = kScales + 64;
+  static uint64_t row_bytes(uint32_t blocks) { return uint64_t{(blocks + 3) / 4} * kStepBytes; }
+};
+
+// Panels of at most kTileXRows rows, as even as can be: from kFewRows + 1 rows on they are four to six. Per panel and
+// super-block, in visiting order: codes [64][rows][4]; then -zero * sum of codes, int32 [kSubs][rows], or pairs of
+// int16 sums [kSubs / 2][rows][2]; then the scales [rows].
+template <class Input>
+struct PanelForm {
+  static constexpr uint32_t kSums = 256, kScales = kSums + Input::kSubs * (Input::kMins ? 2 : 4);
+  static constexpr uint32_t kBlockBytes = kScales + 4;   // of one row
+};
+struct Panels {
+  uint32_t rows, count;
+  explicit Panels(uint32_t x_rows) : rows(x_rows), count((x_rows + kTileXRows - 1) / kTileXRows) {}
+  uint32_t first(uint32_t panel) const { return static_cast<uint32_t>(uint64_t{rows} * panel / count); }
+};
+
+// Codes of 256 values; gives their scale. The rules of `InputForm`.
+MOTE_INLINE float quantize_256(const float* x, int8_t* codes) {
+  __m512i top = _mm512_setzero_si512();   // the bits of |x| rise with |x|; infinity and NaN are above all
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i)
+    top = _mm512_max_epi32(
+        top, _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(x + i * 16)), _mm512_set1_epi32(0x7fffffff)));
+  const int32_t bits = _mm512_reduce_max_epi32(top);
+  const float largest = bits_as<float>(bits);
+  if (bits >= 0x7f800000 || largest < 0x1p-100f) {
+    __builtin_memset(codes, 0, 256);
+    return bits >= 0x7f800000 ? bits_as<float>(0x7fc00000u) : 0.0f;
+  }
+  const __m512 inverse = _mm512_set1_ps(127.0f / largest);
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; ++i) {
+    const __m512i rounded = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i * 16), inverse));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i * 16), _mm512_cvtepi32_epi8(rounded));
+  }
+  return largest / 127.0f;
+}
+
+// The sum of the four codes of each of the words, in every lane.
+MOTE_INLINE __m512i sum_words(const __m512i words[4]) {
+  __m512i sum = _mm512_setzero_si512();
+#pragma GCC unroll 4
+  for (int w = 0; w < 4; ++w) sum = _mm512_dpbusd_epi32(sum, bytes_of(1), words[w]);
+  return sum;
+}
+// What the sub-blocks of a super-block begin with or are multiplied with: int32 [16] biases, or int16 [kSubs] sums.
+template <class Input>
+MOTE_INLINE void store_sums(const int8_t* codes, void* sums) {
+  __m512i words[4];
+  load_words([&](int i) { return codes + i * 16; }, 0, words);
+  const __m512i sum16 = sum_words(words);   // of each piece of 16
+  const __m256i narrow = _mm512_cvtepi32_epi16(sum16);
+  const __m256i pairs = _mm256_madd_epi16(narrow, _mm256_set1_epi16(1));
+  if constexpr (Input::kMins && Input::kSub == 16)
+    _mm256_storeu_si256(static_cast<__m256i*>(sums), narrow);
+  else if constexpr (Input::kMins)
+    _mm_storeu_si128(static_cast<__m128i*>(sums), _mm256_cvtepi32_epi16(pairs));
+  else if constexpr (Input::kSub == 16)
+    _mm512_storeu_si512(sums, _mm512_mullo_epi32(sum16, _mm512_set1_epi32(-Input::kZero)));
+  else
+    _mm256_storeu_si256(static_cast<__m256i*>(sums), _mm256_mullo_epi32(pairs, _mm256_set1_epi32(-Input::kZero)));
+}
+
+// One step of one row: `count` super-blocks from x, repeated until the four slots are full.
+template <class Input>
+void make_few_step(const float* x, uint32_t count, uint8_t* to) {
+  using Form = FewForm<Input>;
+  alignas(64) int8_t codes[4][256];
+  float scales[4];
+  for (uint32_t i = 0; i < count; ++i) scales[i] = quantize_256(x + i * 256, codes[i]);
+  for (uint32_t group = 0; group < 4; ++group) {
+    const auto at = [&](int lane) {
+      const Source source = Input::source(group, static_cast<uint32_t>(lane));
+      return codes[source.slot % count] + source.piece * 16;
+    };
+    __m512i words[4];
+    load_words(at, 0, words);
+    for (uint32_t w = 0; w < 4; ++w) _mm512_store_si512(to + (group * 4 + w) * 64, words[w]);
+    if constexpr (!Input::kMins)
+      _mm512_store_si512(to + Form::kSums + group * 64,
+                         _mm512_mullo_epi32(sum_words(words), _mm512_set1_epi32(-Input::kZero)));
+  }
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    if constexpr (Input::kMins) store_sums<Input>(codes[slot % count], to + Form::kSums + slot * Input::kSubs * 2);
+    __builtin_memcpy(to + Form::kScales + slot * 4, &scales[slot % count], 4);
+  }
+}
+
+// One super-block of a row that is row `m` of the `rows` of a panel.
+template <class Input>
+void make_panel_block(const float* x, uint32_t m, uint32_t rows, uint8_t* to) {
+  using Form = PanelForm<Input>;
+  alignas(64) int8_t codes[256];
+  alignas(64) uint8_t sums[64];
+  const float scale = quantize_256(x, codes);
+  store_sums<Input>(codes, sums);
+  for (uint32_t w = 0; w < 64; ++w) __builtin_memcpy(to + (w * rows + m) * 4, codes + w * 4, 4);
+  for (uint32_t j = 0; j < (Form::kScales - Form::kSums) / 4; ++j)
+    __builtin_memcpy(to + Form::kSums * rows + (j * rows + m) * 4, sums + j * 4, 4);
+  __builtin_memcpy(to + Form::kScales * rows + m * 4, &scale, 4);
+}
+
+template <class Input>
+void make_super_blocks(const InputJob& job) {
+  const uint32_t blocks = job.columns / 256;
+  if (job.rows <= kFewRows) {
+    for (uint32_t row = job.first_row; row < job.end_row; ++row) {
+      uint8_t* to = job.input + row * FewForm<Input>::row_bytes(blocks);
+      for (uint32_t b = 0; b < blocks; b += 4, to += FewForm<Input>::kStepBytes)
+        make_few_step<Input>(job.x + size_t{row} * job.columns + b * 256, blocks - b < 4 ? blocks - b : 4, to);
+    }
+    return;
+  }
+  const Panels panels(job.rows);
+  constexpr uint32_t kBlockBytes = PanelForm<Input>::kBlockBytes;
+  for (uint32_t panel = 0; panel < panels.count; ++panel) {
+    const uint32_t first = panels.first(panel), rows = panels.first(panel + 1) - first;
+    const uint32_t end = first + rows < job.end_row ? first + rows : job.end_row;
+    for (uint32_t row = first < job.first_row ? job.first_row : first; row < end; ++row) {
+      uint8_t* to = job.input + size_t{first} * blocks * kBlockBytes;
+      visit_units(blocks, [&](uint32_t b) {
+        make_panel_block<Input>(job.x + size_t{row} * job.columns + b * 256, row - first, rows, to);
+        to += kBlockBytes * rows;
+      });
+    }
+  }
+}
+
+template <class Input>
+uint64_t super_blocks_bytes(uint32_t rows, uint32_t columns) {
+  const uint32_t blocks = columns / 256;
+  const uint64_t few = (rows < kFewRows ? rows : kFewRows) * FewForm<Input>::row_bytes(blocks);
+  const uint64_t panels = rows <= kFewRows ? 0 : uint64_t{rows} * blocks * PanelForm<Input>::kBlockBytes;
+  return ((few > panels ? few : panels) + 63) / 64 * 64;
+}
+
+// ------------------------------------------------------------------------------------------ few rows of x
+
+// Eight lanes for each of two super-blocks, twice, to four lanes for each of the four.
+MOTE_INLINE __m512i halve_lanes(__m512i a, __m512i b) {
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
+}
+// The sums of four lanes: those of `whole` in lanes 0 to 3, of `mins` in lanes 4 to 7.
+MOTE_INLINE __m256i sum_four_lanes(__m512i whole, __m512i mins) {
+  const __m512i two = _mm512_add_epi32(_mm512_unpacklo_epi32(whole, mins), _mm512_unpackhi_epi32(whole, mins));
+  const __m512i sum = _mm512_add_epi32(two, _mm512_shuffle_epi32(two, _MM_PERM_BADC));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, sum));
+}
+
+// What four super-blocks add to an output: fma(scales, sums), of the mins in lanes 4 to 7.
+struct Terms {
+  __m256 scales, sums;
+};
+
+// Four super-blocks at at(0..3) with kRows rows of x from `x` on; add(m, terms) for each. All is unpacked before, so
+// that a second row of x costs only dots.
+template <class F, int kRows, class At, class Add>
+MOTE_INLINE void multiply_step(At at, const uint8_t* x, size_t x_stride, Add add) {
+  using Input = typename F::Input;
+  using Form = FewForm<Input>;
+  __m512i codes[16], scales[4], mins[Input::kMins ? Input::kMinVectors : 1];
+  F::unpack_step(at, codes, scales);
+  if constexpr (Input::kMins) F::load_mins(at, mins);
+  const __m256 d = F::load_scales(at);
+#pragma GCC unroll 4
+  for (int m = 0; m < kRows; ++m, x += x_stride) {
+    __m512i whole[4];
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g) {
+      __m512i dot = Input::kMins ? _mm512_setzero_si512() : _mm512_load_si512(x + Form::kSums + g * 64);
+#pragma GCC unroll 4
+      for (int w = 0; w < 4; ++w)
+        dot = _mm512_dpbusd_epi32(dot, codes[g * 4 + w], _mm512_load_si512(x + (g * 4 + w) * 64));
+      whole[g] = _mm512_mullo_epi32(dot, scales[g]);
+    }
+    const __m512i low = _mm512_add_epi32(whole[0], whole[1]), high = _mm512_add_epi32(whole[2], whole[3]);
+    const __m512i four = Input::kPairs ? halve_lanes(low, high) : _mm512_add_epi32(low, high);
+    __m512i four_mins = _mm512_setzero_si512();
+    if constexpr (Input::kMins) {
+      four_mins = _mm512_madd_epi16(mins[0], _mm512_load_si512(x + Form::kSums));
+      if constexpr (Input::kMinVectors == 2)
+        four_mins = halve_lanes(four_mins, _mm512_madd_epi16(mins[1], _mm512_load_si512(x + Form::kSums + 64)));
+    }
+    const __m128 dx = _mm_load_ps(reinterpret_cast<const float*>(x + Form::kScales));
+    add(m, Terms{_mm256_mul_ps(d, _mm256_set_m128(dx, dx)), _mm256_cvtepi32_ps(sum_four_lanes(four, four_mins))});
+  }
+}
+
+// partial += terms in the order of linear.h, in the lanes of `live`.
+template <bool mins>
+MOTE_INLINE void add_terms(float* partial, __mmask8 live, const Terms& terms) {
+  __m128 sum =
+      _mm_fmadd_ps(_mm256_castps256_ps128(terms.scales), _mm256_castps256_ps128(terms.sums), _mm_load_ps(partial));
+  if constexpr (mins)
+    sum = _mm_fnmadd_ps(_mm256_extractf128_ps(terms.scales, 1), _mm256_extractf128_ps(terms.sums, 1), sum);
+  _mm_mask_store_ps(partial, live, sum);
+}
+
+// Weight rows [first, end) with rows [first_x, first_x + kRows) of x.
+template <class F, int kRows>
+void few_super_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t first_x) {
+  using Input = typename F::Input;
+  using Form = FewForm<Input>;
+  const uint32_t blocks = job.columns / 256, full = blocks / 4, rest = blocks % 4;
+  const uint32_t together = rest == 0 ? 1 : 4 / rest;   // weight rows that share their last step
+  const size_t x_stride = Form::row_bytes(blocks);
+  const uint8_t* x = job.input + first_x * x_stride;
+  for (uint32_t row = first; row < end; row += together) {
+    const uint32_t rows = end - row < together ? end - row : together;
+    alignas(64) float partial[4][kRows][kLanes] = {};
+    for (uint32_t r = 0; r < rows; ++r) {
+      const uint8_t* weights = job.weights + (row + r) * job.weight_row_bytes;
+      for (uint32_t g = 0; g < full; ++g, weights += 4 * F::kBytes) {
+        // Into L2: with four rows of x in a small L1, a fetch into that costs more than it gives.
+        for (uint32_t line = 0; line < 4 * F::kBytes; line += 64)
+          _mm_prefetch(reinterpret_cast<const char*>(weights + 4096 + line), _MM_HINT_T1);
+        multiply_step<F, kRows>(
+            [&](int i) { return weights + i * F::kBytes; }, x + g * Form::kStepBytes, x_stride,
+            [&](int m, const Terms& terms) { add_terms<Input::kMins>(&partial[r][m][g % 4 * 4], 15, terms); });
+      }
+    }
+    if (rest != 0) {
+      const uint8_t* slots[4];   // those beyond the last row read a block that is there, for nothing
+      for (uint32_t i = 0; i < 4; ++i)
+        slots[i] = job.weights + (row + (i / rest < rows ? i / rest : 0)) * job.weight_row_bytes +
+                   size_t{full * 4 + i % rest} * F::kBytes;
+      const __mmask8 live = static_cast<__mmask8>((1u << rest) - 1);
+      multiply_step<F, kRows>([&](int i) { return slots[i]; }, x + full * Form::kStepBytes, x_stride,
+                              [&](int m, const Terms& terms) {
+                                for (uint32_t r = 0; r < rows; ++r) {
+                                  const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3),
+                                                                         _mm256_set1_epi32(static_cast<int>(r * rest)));
+                                  const Terms own = {_mm256_permutevar_ps(terms.scales, order),
+                                                     _mm256_permutevar_ps(terms.sums, order)};
+                                  add_terms<Input::kMins>(&partial[r][m][full % 4 * 4], live, own);
+                                }
+                              });
+    }
+    for (uint32_t r = 0; r < rows; ++r)
+      for (uint32_t m = 0; m < kRows; ++m) {
+        const float sum = fold_lanes(_mm512_load_ps(partial[r][m]));
+        job.y[(first_x + m) * job.y_columns + row + r] = job.bias != nullptr ? sum + job.bias[row + r] : sum;
+      }
+  }
+}
+
+// More than four rows of x go in batches over 16 weight rows, which the second batch finds in a near cache.
+template <class F>
+void run_few_rows(const LinearJob& job) {
+  static constexpr decltype(&few_super_rows<F, 1>) kByRows[] = {few_super_rows<F, 1>, few_super_rows<F, 2>,
+                                                                few_super_rows<F, 3>, few_super_rows<F, 4>};
+  const uint32_t batches = (job.x_rows + 3) / 4, weight_rows = batches == 1 ? job.end_row - job.first_row : 16;
+  for (uint32_t row = job.first_row; row < job.end_row; row += weight_rows) {
+    const uint32_t end = job.end_row - row < weight_rows ? job.end_row : row + weight_rows;
+    for (uint32_t batch = 0; batch < batches; ++batch) {
+      const uint32_t first_x = job.x_rows * batch / batches, end_x = job.x_rows * (batch + 1) / batches;
+      kByRows[end_x - first_x - 1](job, row, end, first_x);
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------ many rows of x
+
+template <class F>
+void unpack_super_strip(const LinearJob& job, uint32_t row, uint8_t* strip) {
+  const uint32_t blocks = job.columns / 256;
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint8_t* rows[16];   // beyond the last row that one again, for nothing
+    for (uint32_t r = 0; r < 16; ++r) {
+      const uint32_t wanted = row + half * 16 + r;
+      rows[r] = job.weights + (wanted < job.end_row ? wanted : job.end_row - 1) * job.weight_row_bytes;
+    }
+    uint8_t* to = strip + half * 64;
+    visit_units(blocks, [&](uint32_t b) {
+      F::unpack_rows([&](int r) { return rows[r] + size_t{b} * F::kBytes; }, to);
+      to += Strip<typename F::Input>::kBytes;
+    });
+  }
+}
+
+// One super-block of a strip with one of a panel: the exact sums of kRows rows of x and 32 weight rows.
+template <class Input, int kRows>
+MOTE_INLINE void multiply_block(const uint8_t* w, const uint8_t* x, Ahead& ahead, __m512i whole[kRows][2]) {
+  constexpr uint32_t kWords = Input::kSub / 4;
+  const uint8_t* biases = x + PanelForm<Input>::kSums * kRows;
+#pragma GCC unroll 8
+  for (int m = 0; m < kRows; ++m) whole[m][0] = whole[m][1] = _mm512_setzero_si512();
+  for (uint32_t j = 0; j < Input::kSubs; ++j) {
+    ahead.step();
+    __m512i dot[kRows][2];
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m)
+      dot[m][0] = dot[m][1] = Input::kMins ? _mm512_setzero_si512() : broadcast_word(biases + (j * kRows + m) * 4);
+#pragma GCC unroll 8
+    for (uint32_t k = 0; k < kWords; ++k) {
+      const uint8_t* word = w + (j * kWords + k) * 128;
+      const __m512i w0 = _mm512_load_si512(word), w1 = _mm512_load_si512(word + 64);
+#pragma GCC unroll 8
+      for (int m = 0; m < kRows; ++m) {
+        const __m512i four = broadcast_word(x + ((j * kWords + k) * kRows + m) * 4);
+        dot[m][0] = _mm512_dpbusd_epi32(dot[m][0], w0, four);
+        dot[m][1] = _mm512_dpbusd_epi32(dot[m][1], w1, four);
+      }
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      const __m512i scale = _mm512_load_si512(w + Strip<Input>::kScales + j * 128 + v * 64);
+#pragma GCC unroll 8
+      for (int m = 0; m < kRows; ++m) whole[m][v] = _mm512_add_epi32(whole[m][v], _mm512_mullo_epi32(dot[m][v], scale));
+    }
+  }
+}
+
+// Their terms added to the partial sums.
+template <class Input, int kRows>
+MOTE_INLINE void add_block(const uint8_t* w, const uint8_t* x, const __m512i whole[kRows][2],
+                           __m512 partial[kRows][2]) {
+  using Place = Strip<Input>;
+  const uint8_t *sums = x + PanelForm<Input>::kSums * kRows, *scales = x + PanelForm<Input>::kScales * kRows;
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v)
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      const __m512 dx = broadcast_float(scales + m * 4), d = _mm512_load_ps(w + Place::kD + v * 64);
+      partial[m][v] = _mm512_fmadd_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(whole[m][v]), partial[m][v]);
+      if constexpr (Input::kMins) {
+        __m512i mins = _mm512_setzero_si512();
+#pragma GCC unroll 8
+        for (uint32_t j = 0; j < Input::kSubs / 2; ++j)
+          mins = _mm512_dpwssd_epi32(mins, _mm512_load_si512(w + Place::kMin + j * 128 + v * 64),
+                                     broadcast_word(sums + (j * kRows + m) * 4));
+        const __m512 min_d = _mm512_load_ps(w + Place::kMinD + v * 64);
+        partial[m][v] = _mm512_fnmadd_ps(_mm512_mul_ps(min_d, dx), _mm512_cvtepi32_ps(mins), partial[m][v]);
+      }
+    }
+}
+
+// A strip with a panel; y at the first row of both, `live` the weight rows that are there.
+template <class Input, int kRows>
+void multiply_super_panel(const LinearJob& job, const uint8_t* w, const uint8_t* x, Ahead ahead, uint32_t row,
+                          uint32_t first_x, uint32_t live) {
+  const uint32_t blocks = job.columns / 256;
+  __m512 waiting[5][kRows][2];   // sums that wait for their partner in the fold
+  for (uint32_t step = 0; step < kLanes; ++step) {
+    __m512 partial[kRows][2];   // touched once per super-block: the registers belong to the integers
+    for (int m = 0; m < kRows; ++m) partial[m][0] = partial[m][1] = _mm512_setzero_ps();
+    for (uint32_t b = partial_of_step(step); b < blocks; b += kLanes) {
+      __m512i whole[kRows][2];
+      multiply_block<Input, kRows>(w, x, ahead, whole);
+      add_block<Input, kRows>(w, x, whole, partial);
+      w += Strip<Input>::kBytes;
+      x += PanelForm<Input>::kBlockBytes * kRows;
+    }
+    uint32_t level = 0;
+    for (; (step >> level & 1) != 0; ++level)
+      for (int m = 0; m < kRows; ++m)
+        for (int v = 0; v < 2; ++v) partial[m][v] = _mm512_add_ps(waiting[level][m][v], partial[m][v]);
+    for (int m = 0; m < kRows; ++m)
+      for (int v = 0; v < 2; ++v) waiting[level][m][v] = partial[m][v];
+  }
+  for (uint32_t m = 0; m < kRows; ++m)
+    for (uint32_t v = 0; v < 2; ++v) {
+      const __mmask16 lanes = static_cast<__mmask16>(live >> v * 16);
+      __m512 sum = waiting[4][m][v];
+      if (job.bias != nullptr) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes, job.bias + row + v * 16));
+      _mm512_mask_storeu_ps(job.y + (first_x + m) * job.y_columns + row + v * 16, lanes, sum);
+    }
+}
+
+template <class F>
+void run_many_rows(const LinearJob& job) {
+  using Input = typename F::Input;
+  static constexpr decltype(&multiply_super_panel<Input, 4>) kByRows[] = {
+      multiply_super_panel<Input, 4>, multiply_super_panel<Input, 5>, multiply_super_panel<Input, 6>};
+  const uint32_t blocks = job.columns / 256;
+  const Panels panels(job.x_rows);
+  uint8_t* strip = static_cast<uint8_t*>(job.scratch);
+  for (uint32_t row = job.first_row; row < job.end_row; row += kStripRows) {
+    unpack_super_strip<F>(job, row, strip);
+    const uint32_t rows = job.end_row - row, live = rows >= kStripRows ? ~0u : (1u << rows) - 1;
+    const uint8_t* next = job.weights + (row + kStripRows) * job.weight_row_bytes;
+    for (uint32_t panel = 0; panel < panels.count; ++panel) {
+      const uint32_t first_x = panels.first(panel), x_rows = panels.first(panel + 1) - first_x;
+      Ahead ahead;
+      if (rows > kStripRows)
+        ahead = ahead_of(next, kStripRows * job.weight_row_bytes, panel, panels.count, blocks * Input::kSubs);
+      const uint8_t* x = job.input + size_t{first_x} * blocks * PanelForm<Input>::kBlockBytes;
+      kByRows[x_rows - 4](job, strip, x, ahead, row, first_x, live);
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------ the kernels
+
+template <class F>
+void run_super_blocks(const LinearJob& job) {
+  if (job.x_rows <= kFewRows)
+    run_few_rows<F>(job);
+  else
+    run_many_rows<F>(job);
+}
+
+template <class F>
+uint64_t super_strip_bytes(uint32_t columns) {
+  return uint64_t{columns / 256} * Strip<typename F::Input>::kBytes;
+}
+
+template <class Input>
+constexpr InputForm kSuperBlockForm = {make_super_blocks<Input>, super_blocks_bytes<Input>, kTileXRows};
+
+template <class F>
+constexpr LinearKernel kSuperBlockKernel = {run_super_blocks<F>, &kSuperBlockForm<typename F::Input>,
+                                            super_strip_bytes<F>, kStripRows};
+
+}   // namespace
+}   // namespace mote
