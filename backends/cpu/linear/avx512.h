@@ -21,6 +21,16 @@ constexpr uint32_t kStripRows = 32;   // weight rows that a tile unpacks at a ti
 constexpr uint32_t kTileXRows = 6;    // rows of x that it multiplies with them at a time
 constexpr uint32_t kFewRows = 15;     // rows of x up to which weights are read row by row instead
 
+// The four words of each of four pieces side by side: words[j] = word j of rows[0..3], in every 128 bits.
+MOTE_INLINE void transpose_words(const __m512i rows[4], __m512i words[4]) {
+  const __m512i low01 = _mm512_unpacklo_epi32(rows[0], rows[1]), high01 = _mm512_unpackhi_epi32(rows[0], rows[1]);
+  const __m512i low23 = _mm512_unpacklo_epi32(rows[2], rows[3]), high23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
+  words[0] = _mm512_unpacklo_epi64(low01, low23);
+  words[1] = _mm512_unpackhi_epi64(low01, low23);
+  words[2] = _mm512_unpacklo_epi64(high01, high23);
+  words[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
 // at(i), i < 16, is the address of lane i; bytes [offset, offset + 16) of each become words[j] = bytes 4 j .. 4 j + 3
 // of every lane.
 template <class At>
@@ -34,12 +44,7 @@ MOTE_INLINE void load_words(At at, size_t offset, __m512i words[4]) {
     rows[r] = _mm512_inserti32x4(rows[r], piece(r + 8), 2);
     rows[r] = _mm512_inserti32x4(rows[r], piece(r + 12), 3);
   }
-  const __m512i low01 = _mm512_unpacklo_epi32(rows[0], rows[1]), high01 = _mm512_unpackhi_epi32(rows[0], rows[1]);
-  const __m512i low23 = _mm512_unpacklo_epi32(rows[2], rows[3]), high23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
-  words[0] = _mm512_unpacklo_epi64(low01, low23);
-  words[1] = _mm512_unpackhi_epi64(low01, low23);
-  words[2] = _mm512_unpacklo_epi64(high01, high23);
-  words[3] = _mm512_unpackhi_epi64(high01, high23);
+  transpose_words(rows, words);
 }
 
 // The halves at `offset` of 16 lanes, widened. Put together in general registers, which have nothing else to do:

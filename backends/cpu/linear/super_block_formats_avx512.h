@@ -46,38 +46,18 @@ MOTE_INLINE __m512i merge(__m512i low, __m512i high, int bits) {
   return _mm512_and_si512(_mm512_ternarylogic_epi32(bytes_of(15), low, high, 0xCA), bytes_of(bits));
 }
 
-// 32 bytes at each of four addresses at(0..3), read by four lanes each: words[w] = in every lane word w of the first,
-// second, first, second 16 of them.
-template <class At>
-MOTE_INLINE void repeat_words(At at, __m512i words[4]) {
-  __m512i half[2];
-#pragma GCC unroll 2
-  for (int h = 0; h < 2; ++h) {
-    const auto piece = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at(i) + h * 16)); };
-    half[h] = _mm512_castsi128_si512(piece(0));
-    half[h] = _mm512_inserti32x4(half[h], piece(1), 1);
-    half[h] = _mm512_inserti32x4(half[h], piece(2), 2);
-    half[h] = _mm512_inserti32x4(half[h], piece(3), 3);
-  }
-  const __m512i low = _mm512_unpacklo_epi32(half[0], half[1]), high = _mm512_unpackhi_epi32(half[0], half[1]);
-  words[0] = _mm512_unpacklo_epi64(low, low);
-  words[1] = _mm512_unpackhi_epi64(low, low);
-  words[2] = _mm512_unpacklo_epi64(high, high);
-  words[3] = _mm512_unpackhi_epi64(high, high);
+// 32 bytes of each of two super-blocks.
+MOTE_INLINE __m512i load_pair(const uint8_t* block0, const uint8_t* block1, size_t offset) {
+  const auto load = [&](const uint8_t* b) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + offset)); };
+  return _mm512_inserti64x4(_mm512_castsi256_si512(load(block0)), load(block1), 1);
 }
-
-// d and dmin side by side at `offset` of four super-blocks.
-template <class At>
-MOTE_INLINE __m256 load_two_halves(At at, size_t offset) {
-  const auto both = [&](int i) { return load_at<int32_t>(at(i) + offset); };
-  const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-  return _mm256_cvtph_ps(_mm_shuffle_epi8(_mm_setr_epi32(both(0), both(1), both(2), both(3)), order));
-}
-// d alone.
-template <class At>
-MOTE_INLINE __m256 load_one_half(At at, size_t offset) {
-  const auto half = [&](int i) { return static_cast<short>(load_at<uint16_t>(at(i) + offset)); };
-  return _mm256_cvtph_ps(_mm_setr_epi16(half(0), half(1), half(2), half(3), 0, 0, 0, 0));
+// 128 bytes of each: lane 8 block + 4 h + r holds piece 2 r + h, 16 bytes, in its four words. (Loads of 64 bytes would
+// do without inserts, but cross a line of the cache three times of four.)
+MOTE_INLINE void load_pair_words(const uint8_t* block0, const uint8_t* block1, size_t offset, __m512i words[4]) {
+  __m512i rows[4];
+#pragma GCC unroll 4
+  for (size_t r = 0; r < 4; ++r) rows[r] = load_pair(block0, block1, offset + r * 32);
+  transpose_words(rows, words);
 }
 
 MOTE_INLINE void store_d(uint8_t* to, __m512i halves_in_words) {
@@ -103,41 +83,52 @@ MOTE_INLINE __m512i two_bytes_of(__m512i words, uint32_t byte) {
 // the group the nibble.
 struct NibblesBy32 : SuperBlockInput<32, 0, true, true> {
   static constexpr Source source(uint32_t group, uint32_t lane) {
-    return {group / 2 * 2 + lane / 8, lane % 8 / 2 * 4 + group % 2 * 2 + lane % 2};
+    return {group / 2 * 2 + lane / 8, lane % 4 * 4 + group % 2 * 2 + lane % 8 / 4};
   }
 };
 
 // Head: d, dmin, then eight 6-bit scales and mins in 12 bytes.
 struct K4Head {
-  static uint64_t scales(const uint8_t* b) {
-    const uint32_t first = load_at<uint32_t>(b + 4), last = load_at<uint32_t>(b + 12);
-    return (first & 0x3f3f3f3fu) | uint64_t{(last & 0x0f0f0f0fu) | (first >> 2 & 0x30303030u)} << 32;
+  // Of four super-blocks.
+  template <class At>
+  MOTE_INLINE static __m512i load_heads(At at) {
+    const auto head = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at(i))); };
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(head(0)), head(1), 1);
+    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(head(2)), head(3), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   }
-  static uint64_t mins(const uint8_t* b) {
-    const uint32_t second = load_at<uint32_t>(b + 8), last = load_at<uint32_t>(b + 12);
-    return (second & 0x3f3f3f3fu) | uint64_t{(last >> 4 & 0x0f0f0f0fu) | (second >> 2 & 0x30303030u)} << 32;
+  // The 12 bytes of each: scales 0-3, mins 0-3, scales 4-7, mins 4-7 as bytes.
+  MOTE_INLINE static __m512i unpack_12(__m512i heads) {
+    const __m512i low = _mm512_srlv_epi32(_mm512_shuffle_epi32(heads, _MM_PERM_CBCB), _mm512_set4_epi32(2, 2, 0, 0));
+    const __m512i last = _mm512_srlv_epi32(_mm512_shuffle_epi32(heads, _MM_PERM_DDDD), _mm512_set4_epi32(4, 0, 0, 0));
+    return _mm512_or_si512(_mm512_and_si512(low, _mm512_set4_epi32(0x30303030, 0x30303030, 0x3f3f3f3f, 0x3f3f3f3f)),
+                           _mm512_and_si512(last, _mm512_set4_epi32(0x0f0f0f0f, 0x0f0f0f0f, 0, 0)));
   }
-  static long long as_lane(uint64_t bits) { return static_cast<long long>(bits); }
-
   template <class At>
   MOTE_INLINE static void load_lane_scales(At at, __m512i scales[4]) {
+    const __m512i bytes = unpack_12(load_heads(at));
+    const __m512i even =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, -1, -1, -1, 2, -1, -1, -1, 8, -1, -1, -1, 10, -1, -1, -1));
+    const __m512i odd =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(1, -1, -1, -1, 3, -1, -1, -1, 9, -1, -1, -1, 11, -1, -1, -1));
+    const __m512i pairs[2] = {_mm512_shuffle_i32x4(bytes, bytes, 0x50), _mm512_shuffle_i32x4(bytes, bytes, 0xFA)};
 #pragma GCC unroll 2
     for (int pair = 0; pair < 2; ++pair) {
-      const __m128i both =
-          _mm_set_epi64x(as_lane(K4Head::scales(at(2 * pair + 1))), as_lane(K4Head::scales(at(2 * pair))));
-      const __m128i even = _mm_setr_epi8(0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14);
-      scales[2 * pair] = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(both, even));
-      scales[2 * pair + 1] = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(both, _mm_add_epi8(even, _mm_set1_epi8(1))));
+      scales[2 * pair] = _mm512_shuffle_epi8(pairs[pair], even);
+      scales[2 * pair + 1] = _mm512_shuffle_epi8(pairs[pair], odd);
     }
   }
   template <class At>
   MOTE_INLINE static void load_mins(At at, __m512i mins[1]) {
-    mins[0] = _mm512_cvtepu8_epi16(_mm256_setr_epi64x(as_lane(K4Head::mins(at(0))), as_lane(K4Head::mins(at(1))),
-                                                      as_lane(K4Head::mins(at(2))), as_lane(K4Head::mins(at(3)))));
+    const __m128i order = _mm_setr_epi8(4, -1, 5, -1, 6, -1, 7, -1, 12, -1, 13, -1, 14, -1, 15, -1);
+    mins[0] = _mm512_shuffle_epi8(unpack_12(load_heads(at)), _mm512_broadcast_i32x4(order));
   }
   template <class At>
   MOTE_INLINE static __m256 load_scales(At at) {
-    return load_two_halves(at, 0);
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    const __m128i both = _mm512_castsi512_si128(_mm512_permutexvar_epi32(first, load_heads(at)));
+    const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    return _mm256_cvtph_ps(_mm_shuffle_epi8(both, order));
   }
   template <class At>
   MOTE_INLINE static void unpack_head(At at, uint8_t* to) {
@@ -169,7 +160,7 @@ struct SuperBlockQ4K : K4Head {
 #pragma GCC unroll 2
     for (int pair = 0; pair < 2; ++pair) {
       __m512i raw[4];
-      load_words([&](int i) { return at(2 * pair + i / 8) + i % 8 * 16; }, 16, raw);
+      load_pair_words(at(2 * pair), at(2 * pair + 1), 16, raw);
 #pragma GCC unroll 4
       for (int w = 0; w < 4; ++w) {
         codes[8 * pair + w] = _mm512_and_si512(raw[w], bytes_of(15));
@@ -201,12 +192,14 @@ struct SuperBlockQ5K : K4Head {
 
   template <class At>
   MOTE_INLINE static void unpack_step(At at, __m512i codes[16], __m512i scales[4]) {
-    const __m512i shift = _mm512_setr_epi32(0, 0, 2, 2, 4, 4, 6, 6, 0, 0, 2, 2, 4, 4, 6, 6);
+    const __m512i shift = _mm512_set4_epi32(6, 4, 2, 0);
 #pragma GCC unroll 2
     for (int pair = 0; pair < 2; ++pair) {
-      __m512i raw[4], fifth[4];
-      load_words([&](int i) { return at(2 * pair + i / 8) + i % 8 * 16; }, 48, raw);
-      repeat_words([&](int i) { return at(2 * pair + i / 2) + 16; }, fifth);
+      __m512i raw[4];
+      load_pair_words(at(2 * pair), at(2 * pair + 1), 48, raw);
+      const __m512i all = load_pair(at(2 * pair), at(2 * pair + 1), 16);
+      const __m512i fifth[4] = {_mm512_shuffle_epi32(all, _MM_PERM_AAAA), _mm512_shuffle_epi32(all, _MM_PERM_BBBB),
+                                _mm512_shuffle_epi32(all, _MM_PERM_CCCC), _mm512_shuffle_epi32(all, _MM_PERM_DDDD)};
 #pragma GCC unroll 4
       for (int w = 0; w < 4; ++w) {
         const __m512i bits = _mm512_srlv_epi32(fifth[w], shift);
@@ -245,7 +238,7 @@ struct SuperBlockQ5K : K4Head {
 // 128 + 32 n + 16 (s % 2), bit pair s / 2. A lane is 16 bytes of low bits, the group the nibble.
 struct NibblesBy64 : SuperBlockInput<16, 32, false, true> {
   static constexpr Source source(uint32_t group, uint32_t lane) {
-    return {group / 2 * 2 + lane / 8, lane % 8 / 4 * 8 + group % 2 * 4 + lane % 4};
+    return {group / 2 * 2 + lane / 8, lane % 4 / 2 * 8 + group % 2 * 4 + lane % 2 * 2 + lane % 8 / 4};
   }
 };
 
@@ -255,29 +248,36 @@ struct SuperBlockQ6K {
 
   template <class At>
   MOTE_INLINE static void unpack_step(At at, __m512i codes[16], __m512i scales[4]) {
-    const __m512i shift = _mm512_set4_epi32(2, 2, 0, 0);
+    const __m512i shift = _mm512_set4_epi32(2, 0, 2, 0);   // r odd: the next two bits
 #pragma GCC unroll 2
     for (int pair = 0; pair < 2; ++pair) {
       const uint8_t *block0 = at(2 * pair), *block1 = at(2 * pair + 1);
-      __m512i low[4], high[4];
-      load_words([&](int i) { return (i < 8 ? block0 : block1) + i % 8 * 16; }, 0, low);
-      // Lanes s and s + 2 of a half read the same high bytes, two bits further on.
-      repeat_words([&](int i) { return (i < 2 ? block0 : block1) + 128 + i % 2 * 32; }, high);
+      __m512i low[4];
+      load_pair_words(block0, block1, 0, low);
+      const __m512 half0 = _mm512_castsi512_ps(load_pair(block0, block1, 128));
+      const __m512 half1 = _mm512_castsi512_ps(load_pair(block0, block1, 160));
+      const __m512 high[4] = {_mm512_shuffle_ps(half0, half1, 0x00), _mm512_shuffle_ps(half0, half1, 0x55),
+                              _mm512_shuffle_ps(half0, half1, 0xAA), _mm512_shuffle_ps(half0, half1, 0xFF)};
 #pragma GCC unroll 4
       for (int w = 0; w < 4; ++w) {
-        const __m512i bits = _mm512_srlv_epi32(high[w], shift);
+        const __m512i bits = _mm512_srlv_epi32(_mm512_castps_si512(high[w]), shift);
         codes[8 * pair + w] = merge(low[w], _mm512_slli_epi32(bits, 4), 63);
         codes[8 * pair + 4 + w] = merge(_mm512_srli_epi32(low[w], 4), bits, 63);
       }
-      const __m128 s0 = _mm_loadu_ps(reinterpret_cast<const float*>(block0 + 192));
-      const __m128 s1 = _mm_loadu_ps(reinterpret_cast<const float*>(block1 + 192));
-      scales[2 * pair] = _mm512_cvtepi8_epi32(_mm_castps_si128(_mm_shuffle_ps(s0, s1, 0x88)));
-      scales[2 * pair + 1] = _mm512_cvtepi8_epi32(_mm_castps_si128(_mm_shuffle_ps(s0, s1, 0xDD)));
+      const __m128i order = _mm_setr_epi8(0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15);
+      const auto placed = [&](const uint8_t* b) {
+        return _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 192)), order);
+      };
+      const __m128i s0 = placed(block0), s1 = placed(block1);
+      scales[2 * pair] = _mm512_cvtepi8_epi32(_mm_unpacklo_epi64(s0, s1));
+      scales[2 * pair + 1] = _mm512_cvtepi8_epi32(_mm_unpackhi_epi64(s0, s1));
     }
   }
   template <class At>
   MOTE_INLINE static __m256 load_scales(At at) {
-    return load_one_half(at, 208);
+    const auto word = [&](int i) { return load_at<int32_t>(at(i) + 206); };   // d in its upper half
+    const __m128i d = _mm_srli_epi32(_mm_setr_epi32(word(0), word(1), word(2), word(3)), 16);
+    return _mm256_cvtph_ps(_mm_packus_epi32(d, d));
   }
   template <class At>
   MOTE_INLINE static void unpack_rows(At at, uint8_t* to) {
