@@ -209,59 +209,83 @@ MOTE_INLINE void multiply_step(At at, const uint8_t* x, size_t x_stride, Add add
   }
 }
 
-// partial += terms in the order of linear.h, in the lanes of `live`.
+// partial + terms, in the order of linear.h.
 template <bool mins>
-MOTE_INLINE void add_terms(float* partial, __mmask8 live, const Terms& terms) {
-  __m128 sum =
+MOTE_INLINE __m128 add_terms(const float* partial, const Terms& terms) {
+  const __m128 sum =
       _mm_fmadd_ps(_mm256_castps256_ps128(terms.scales), _mm256_castps256_ps128(terms.sums), _mm_load_ps(partial));
-  if constexpr (mins)
-    sum = _mm_fnmadd_ps(_mm256_extractf128_ps(terms.scales, 1), _mm256_extractf128_ps(terms.sums, 1), sum);
-  _mm_mask_store_ps(partial, live, sum);
+  if constexpr (!mins) return sum;
+  return _mm_fnmadd_ps(_mm256_extractf128_ps(terms.scales, 1), _mm256_extractf128_ps(terms.sums, 1), sum);
+}
+// `fold_lanes` of what was written four at a time: one load of all would wait for the writes.
+MOTE_INLINE float fold_quarters(const float* p) {
+  const __m128 even = _mm_add_ps(_mm_load_ps(p), _mm_load_ps(p + 8));
+  const __m128 four = _mm_add_ps(even, _mm_add_ps(_mm_load_ps(p + 4), _mm_load_ps(p + 12)));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// The whole steps of one weight row.
+template <class F, int kRows>
+MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t* x, size_t x_stride,
+                           float (*partial)[kLanes]) {
+  using Input = typename F::Input;
+  for (uint32_t g = 0; g < steps; ++g, weights += 4 * F::kBytes, x += FewForm<Input>::kStepBytes) {
+    // Into L2: with four rows of x in a small L1, a fetch into that costs more than it gives.
+    for (uint32_t line = 0; line < 4 * F::kBytes; line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(weights + 4096 + line), _MM_HINT_T1);
+    multiply_step<F, kRows>([&](int i) { return weights + i * F::kBytes; }, x, x_stride,
+                            [&](int m, const Terms& terms) {
+                              float* to = partial[m] + g % 4 * 4;
+                              _mm_store_ps(to, add_terms<Input::kMins>(to, terms));
+                            });
+  }
+}
+
+// The step that `rows` weight rows share, `rest` super-blocks of each; `weights` at those of the first row, `first` the
+// number of the first partial sum.
+template <class F, int kRows>
+MOTE_INLINE void add_last_step(const uint8_t* weights, size_t row_bytes, uint32_t rows, uint32_t rest, const uint8_t* x,
+                               size_t x_stride, uint32_t first, float (*partial)[kRows][kLanes]) {
+  const uint8_t* slots[4];   // those beyond the last row read a block that is there, for nothing
+  for (uint32_t i = 0; i < 4; ++i)
+    slots[i] = weights + (i / rest < rows ? i / rest : 0) * row_bytes + size_t{i % rest} * F::kBytes;
+  const __mmask8 live = static_cast<__mmask8>((1u << rest) - 1);
+  multiply_step<F, kRows>([&](int i) { return slots[i]; }, x, x_stride,
+                          [&](int m, const Terms& terms) {
+                            for (uint32_t r = 0; r < rows; ++r) {   // its slots to the front
+                              const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3),
+                                                                     _mm256_set1_epi32(static_cast<int>(r * rest)));
+                              const Terms own = {_mm256_permutevar_ps(terms.scales, order),
+                                                 _mm256_permutevar_ps(terms.sums, order)};
+                              float* to = partial[r][m] + first;
+                              _mm_mask_store_ps(to, live, add_terms<F::Input::kMins>(to, own));
+                            }
+                          });
 }
 
 // Weight rows [first, end) with rows [first_x, first_x + kRows) of x.
 template <class F, int kRows>
 void few_super_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t first_x) {
-  using Input = typename F::Input;
-  using Form = FewForm<Input>;
+  using Form = FewForm<typename F::Input>;
   const uint32_t blocks = job.columns / 256, full = blocks / 4, rest = blocks % 4;
   const uint32_t together = rest == 0 ? 1 : 4 / rest;   // weight rows that share their last step
   const size_t x_stride = Form::row_bytes(blocks);
   const uint8_t* x = job.input + first_x * x_stride;
   for (uint32_t row = first; row < end; row += together) {
     const uint32_t rows = end - row < together ? end - row : together;
-    alignas(64) float partial[4][kRows][kLanes] = {};
+    const uint8_t* weights = job.weights + row * job.weight_row_bytes;
+    alignas(64) float partial[4][kRows][kLanes];
     for (uint32_t r = 0; r < rows; ++r) {
-      const uint8_t* weights = job.weights + (row + r) * job.weight_row_bytes;
-      for (uint32_t g = 0; g < full; ++g, weights += 4 * F::kBytes) {
-        // Into L2: with four rows of x in a small L1, a fetch into that costs more than it gives.
-        for (uint32_t line = 0; line < 4 * F::kBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(weights + 4096 + line), _MM_HINT_T1);
-        multiply_step<F, kRows>(
-            [&](int i) { return weights + i * F::kBytes; }, x + g * Form::kStepBytes, x_stride,
-            [&](int m, const Terms& terms) { add_terms<Input::kMins>(&partial[r][m][g % 4 * 4], 15, terms); });
-      }
+      for (uint32_t m = 0; m < kRows; ++m) _mm512_store_ps(partial[r][m], _mm512_setzero_ps());
+      add_steps<F, kRows>(weights + r * job.weight_row_bytes, full, x, x_stride, partial[r]);
     }
-    if (rest != 0) {
-      const uint8_t* slots[4];   // those beyond the last row read a block that is there, for nothing
-      for (uint32_t i = 0; i < 4; ++i)
-        slots[i] = job.weights + (row + (i / rest < rows ? i / rest : 0)) * job.weight_row_bytes +
-                   size_t{full * 4 + i % rest} * F::kBytes;
-      const __mmask8 live = static_cast<__mmask8>((1u << rest) - 1);
-      multiply_step<F, kRows>([&](int i) { return slots[i]; }, x + full * Form::kStepBytes, x_stride,
-                              [&](int m, const Terms& terms) {
-                                for (uint32_t r = 0; r < rows; ++r) {
-                                  const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3),
-                                                                         _mm256_set1_epi32(static_cast<int>(r * rest)));
-                                  const Terms own = {_mm256_permutevar_ps(terms.scales, order),
-                                                     _mm256_permutevar_ps(terms.sums, order)};
-                                  add_terms<Input::kMins>(&partial[r][m][full % 4 * 4], live, own);
-                                }
-                              });
-    }
+    if (rest != 0)
+      add_last_step<F, kRows>(weights + size_t{full} * 4 * F::kBytes, job.weight_row_bytes, rows, rest,
+                              x + full * Form::kStepBytes, x_stride, full % 4 * 4, partial);
     for (uint32_t r = 0; r < rows; ++r)
       for (uint32_t m = 0; m < kRows; ++m) {
-        const float sum = fold_lanes(_mm512_load_ps(partial[r][m]));
+        const float sum = fold_quarters(partial[r][m]);
         job.y[(first_x + m) * job.y_columns + row + r] = job.bias != nullptr ? sum + job.bias[row + r] : sum;
       }
   }
