@@ -54,7 +54,7 @@ MOTE_INLINE __m128 fold_four(const __m512 p[4]) {
 
 // Weight rows [row, row + 4), as far as they are below end_row, with rows [first_x, first_x + kXRows) of x.
 template <class F, uint32_t kXRows>
-void multiply_elements_tile(const LinearJob& job, uint32_t row, uint32_t first_x) {
+void multiply_elements(const LinearJob& job, uint32_t row, uint32_t first_x, Ahead& ahead) {
   const uint32_t left = job.end_row - row, columns = job.columns, whole = columns / kLanes * kLanes;
   const uint8_t* w[kElementRows];   // beyond the last row that one again, for nothing
   for (uint32_t r = 0; r < kElementRows; ++r)
@@ -66,6 +66,7 @@ void multiply_elements_tile(const LinearJob& job, uint32_t row, uint32_t first_x
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < kElementRows; ++r) sum[m][r] = _mm512_setzero_ps();
   for (uint32_t u = 0; u < whole; u += kLanes) {
+    ahead.step();
     __m512 values[kElementRows];
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < kElementRows; ++r) values[r] = F::load(w[r] + size_t{u} * F::kBytes);
@@ -97,19 +98,29 @@ void multiply_elements_tile(const LinearJob& job, uint32_t row, uint32_t first_x
   }
 }
 
-// Strips of weight rows that stay in the level-2 cache while the panels of x pass by.
+// Strips of weight rows that stay in the level-2 cache while the panels of x pass by. Meanwhile what comes next is
+// fetched in the order in which it lies in memory, four rows at a time are four streams: with one panel the next four
+// rows, with more the next strip.
 template <class F>
 void run_elements(const LinearJob& job) {
-  static constexpr decltype(&multiply_elements_tile<F, 1>) kByRows[] = {
-      multiply_elements_tile<F, 1>, multiply_elements_tile<F, 2>, multiply_elements_tile<F, 3>,
-      multiply_elements_tile<F, 4>, multiply_elements_tile<F, 5>, multiply_elements_tile<F, 6>};
+  static constexpr decltype(&multiply_elements<F, 1>) kByRows[] = {multiply_elements<F, 1>, multiply_elements<F, 2>,
+                                                                   multiply_elements<F, 3>, multiply_elements<F, 4>,
+                                                                   multiply_elements<F, 5>, multiply_elements<F, 6>};
   const uint32_t panels = (job.x_rows + kTileXRows - 1) / kTileXRows;
+  const uint32_t steps = kStripRows / kElementRows * (job.columns / kLanes);
   for (uint32_t strip = job.first_row; strip < job.end_row; strip += kStripRows) {
-    const uint32_t end = job.end_row - strip < kStripRows ? job.end_row : strip + kStripRows;
+    const uint32_t left = job.end_row - strip, end = left < kStripRows ? job.end_row : strip + kStripRows;
+    const uint8_t* weights = job.weights + strip * job.weight_row_bytes;
     for (uint32_t panel = 0; panel < panels; ++panel) {
       const uint32_t first_x = static_cast<uint32_t>(uint64_t{job.x_rows} * panel / panels);
       const uint32_t end_x = static_cast<uint32_t>(uint64_t{job.x_rows} * (panel + 1) / panels);
-      for (uint32_t row = strip; row < end; row += kElementRows) kByRows[end_x - first_x - 1](job, row, first_x);
+      Ahead ahead;
+      if (panels == 1)
+        ahead = {weights + kElementRows * job.weight_row_bytes, kElementRows * kLanes * F::kBytes / 64};
+      else if (left > kStripRows)
+        ahead = ahead_of(weights + kStripRows * job.weight_row_bytes, kStripRows * job.weight_row_bytes, panel, panels,
+                         steps);
+      for (uint32_t row = strip; row < end; row += kElementRows) kByRows[end_x - first_x - 1](job, row, first_x, ahead);
     }
   }
 }

@@ -26,8 +26,8 @@ struct FewForm {
   static uint64_t row_bytes(uint32_t blocks) { return uint64_t{(blocks + 3) / 4} * kStepBytes; }
 };
 
-// Panels of at most kTileXRows rows, as even as can be: from kFewSuperRows + 1 rows on they are four to six. Per panel and
-// super-block, in visiting order: codes [64][rows][4]; then -zero * sum of codes, int32 [kSubs][rows], or pairs of
+// Panels of at most kTileXRows rows, as even as can be: from kFewSuperRows + 1 rows on they are four to six. Per panel
+// and super-block, in visiting order: codes [64][rows][4]; then -zero * sum of codes, int32 [kSubs][rows], or pairs of
 // int16 sums [kSubs / 2][rows][2]; then the scales [rows].
 template <class Input>
 struct PanelForm {
