@@ -141,14 +141,15 @@ void make_super_blocks(const InputJob& job) {
   constexpr uint32_t kBlockBytes = PanelForm<Input>::kBlockBytes;
   for (uint32_t panel = 0; panel < panels.count; ++panel) {
     const uint32_t first = panels.first(panel), rows = panels.first(panel + 1) - first;
+    const uint32_t begin = first < job.first_row ? job.first_row : first;
     const uint32_t end = first + rows < job.end_row ? first + rows : job.end_row;
-    for (uint32_t row = first < job.first_row ? job.first_row : first; row < end; ++row) {
-      uint8_t* to = job.input + size_t{first} * blocks * kBlockBytes;
-      visit_units(blocks, [&](uint32_t b) {
+    uint8_t* to = job.input + size_t{first} * blocks * kBlockBytes;
+    if (begin >= end) continue;
+    visit_units(blocks, [&](uint32_t b) {
+      for (uint32_t row = begin; row < end; ++row)
         make_panel_block<Input>(job.x + size_t{row} * job.columns + b * 256, row - first, rows, to);
-        to += kBlockBytes * rows;
-      });
-    }
+      to += kBlockBytes * rows;
+    });
   }
 }
 
