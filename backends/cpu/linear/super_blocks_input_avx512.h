@@ -133,6 +133,12 @@ void make_super_blocks(const InputJob& job) {
     }
     return;
   }
+  uint32_t visited[kLanes], count = 0;   // units that a tile has visited before those of a partial sum
+  for (uint32_t step = 0; step < kLanes; ++step) {
+    const uint32_t partial = partial_of_step(step);
+    visited[partial] = count;
+    count += (blocks + kLanes - 1 - partial) / kLanes;
+  }
   const Panels panels(job.rows);
   constexpr uint32_t kBlockBytes = PanelForm<Input>::kBlockBytes;
   for (uint32_t panel = 0; panel < panels.count; ++panel) {
@@ -140,12 +146,10 @@ void make_super_blocks(const InputJob& job) {
     const uint32_t begin = first < job.first_row ? job.first_row : first;
     const uint32_t end = first + rows < job.end_row ? first + rows : job.end_row;
     uint8_t* to = job.input + size_t{first} * blocks * kBlockBytes;
-    if (begin >= end) continue;
-    visit_units(blocks, [&](uint32_t b) {
+    for (uint32_t b = 0; begin < end && b < blocks; ++b)
       for (uint32_t row = begin; row < end; ++row)
-        make_panel_block<Input>(job.x + size_t{row} * job.columns + b * 256, row - first, rows, to);
-      to += kBlockBytes * rows;
-    });
+        make_panel_block<Input>(job.x + size_t{row} * job.columns + b * 256, row - first, rows,
+                                to + (visited[b % kLanes] + b / kLanes) * size_t{kBlockBytes} * rows);
   }
 }
 
