@@ -17,8 +17,10 @@ inline constexpr IsaBits kIsaAvx512Vnni = 1u << 4;
 inline constexpr IsaBits kIsaAvxVnni = 1u << 5;
 inline constexpr IsaBits kIsaDotprod = 1u << 6;
 inline constexpr IsaBits kIsaI8mm = 1u << 7;
-// Files compiled with -mavx2 -mfma -mf16c; with -mavx512{f,bw,vl,dq} besides; with -mavx512vnni besides.
+// Files compiled with -mavx2 -mfma -mf16c; with -mavxvnni besides, or with -mavx512{f,bw,vl,dq}; with -mavx512vnni
+// besides.
 inline constexpr IsaBits kIsaHaswell = kIsaAvx2 | kIsaFma | kIsaF16c;
+inline constexpr IsaBits kIsaAlderLake = kIsaHaswell | kIsaAvxVnni;
 inline constexpr IsaBits kIsaSkylakeX = kIsaHaswell | kIsaAvx512;
 inline constexpr IsaBits kIsaIceLake = kIsaSkylakeX | kIsaAvx512Vnni;
 

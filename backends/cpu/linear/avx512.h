@@ -1,6 +1,5 @@
-// What the AVX-512 kernels of `linear` share: 16 pieces of memory turned into words by lane, the fold, the order in
-// which a tile visits units, the fetch of the next strip. Included by files compiled with -mavx512{f,bw,vl,dq};
-// internal linkage throughout: see kernel_base.h.
+// What the AVX-512 kernels of `linear` share: 16 pieces of memory turned into words by lane, the fold.
+// Included by files compiled with -mavx512{f,bw,vl,dq}; internal linkage throughout: see kernel_base.h.
 //
 // Two shapes of kernel keep the canonical order of linear.h at full speed:
 //   few rows of x    lane = unit: 16 units of one weight row side by side, an accumulator is the 16 partial sums
@@ -10,9 +9,7 @@
 #pragma once
 #include <immintrin.h>
 
-#include "backends/cpu/kernel_base.h"
-
-#define MOTE_INLINE inline __attribute__((always_inline))
+#include "backends/cpu/linear/tile_order.h"
 
 namespace mote {
 namespace {
@@ -64,33 +61,6 @@ MOTE_INLINE float fold_lanes(__m512 p) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
-// The partial sum that a tile comes to in step s of 16: bits reversed, so that the fold needs no more than four sums
-// that wait for their partner, as the carries of a binary counter do.
-constexpr uint32_t partial_of_step(uint32_t s) { return (s & 1) << 3 | (s & 2) << 1 | (s & 4) >> 1 | (s & 8) >> 3; }
-
-// Units 0 .. units - 1 in the order in which a tile visits them.
-template <class Visit>
-MOTE_INLINE void visit_units(uint32_t units, Visit visit) {
-  for (uint32_t step = 0; step < kLanes; ++step)
-    for (uint32_t unit = partial_of_step(step); unit < units; unit += kLanes) visit(unit);
-}
-
-// Weights of the next strip on their way into L2, a few lines for each unit of arithmetic. Without it the unpacking of
-// a strip waits for memory.
-struct Ahead {
-  const uint8_t* at = nullptr;
-  uint32_t lines = 0;   // per step
-  MOTE_INLINE void step() {
-    for (uint32_t i = 0; i < lines; ++i, at += 64) _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
-  }
-};
-// The share of panel `panel` of `panels`, taken in `steps` steps.
-inline Ahead ahead_of(const uint8_t* next, size_t bytes, uint32_t panel, uint32_t panels, uint32_t steps) {
-  const size_t all_steps = size_t{panels} * steps;
-  const size_t lines = (bytes / 64 + all_steps - 1) / all_steps, offset = size_t{panel} * steps * lines * 64;
-  return offset < bytes ? Ahead{next + offset, static_cast<uint32_t>(lines)} : Ahead{};
 }
 
 MOTE_INLINE __m512i broadcast_word(const uint8_t* at) { return _mm512_set1_epi32(load_at<int32_t>(at)); }

@@ -11,8 +11,23 @@
 #include "tests/backends/cpu/canonical.h"
 #include "tests/conformance/weights.h"
 
+namespace mote {
+#if defined(__x86_64__)
+extern const LinearTable linear_avxvnni_as_avx512;   // see CMakeLists.txt
+#endif
+}   // namespace mote
+
 namespace mote::test {
 namespace {
+
+// The rows of kernels.inc, and those that only tests compile.
+std::vector<LinearVariant> all_variants() {
+  std::vector<LinearVariant> all(linear_variants().begin(), linear_variants().end());
+#if defined(__x86_64__)
+  all.push_back({kIsaIceLake, "avxvnni, as AVX-512", &linear_avxvnni_as_avx512});
+#endif
+  return all;
+}
 
 struct Problem {
   Format format = Format::f32;
@@ -99,7 +114,7 @@ std::string check(const Problem& problem, uint32_t* compared) {
   const std::vector<float> expected = expected_outputs(problem);
   const IsaBits available = isa_bits(probe_cpu_features());
   std::string wrong;
-  for (const LinearVariant& variant : linear_variants()) {
+  for (const LinearVariant& variant : all_variants()) {
     const LinearKernel& kernel = variant.table->by_format[static_cast<size_t>(problem.format)];
     if ((variant.required & ~available) != 0 || kernel.run == nullptr) continue;
     for (const uint32_t chunk : {problem.rows, 5U}) {

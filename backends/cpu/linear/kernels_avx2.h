@@ -1,0 +1,27 @@
+// The table of the kernels in 256-bit registers as they were compiled in the including source: the formats that models
+// come in. Internal linkage: see kernel_base.h.
+#pragma once
+#include "backends/cpu/linear/blocks_avx2.h"
+#include "mote_build.h"
+
+namespace mote {
+namespace {
+
+// The kernel of a format; without a specialisation none.
+template <Format format>
+constexpr LinearKernel kKernel = {};
+template <>
+constexpr LinearKernel kKernel<Format::q4_0> = kBlocksKernel<Format::q4_0>;
+template <>
+constexpr LinearKernel kKernel<Format::q4_1> = kBlocksKernel<Format::q4_1>;
+template <>
+constexpr LinearKernel kKernel<Format::q5_0> = kBlocksKernel<Format::q5_0>;
+template <>
+constexpr LinearKernel kKernel<Format::q5_1> = kBlocksKernel<Format::q5_1>;
+template <>
+constexpr LinearKernel kKernel<Format::q8_0> = kBlocksKernel<Format::q8_0>;
+template <>
+constexpr LinearKernel kKernel<Format::iq4_nl> = kBlocksKernel<Format::iq4_nl>;
+
+}   // namespace
+}   // namespace mote
