@@ -7,7 +7,6 @@
 #pragma once
 #include <immintrin.h>
 
-#include "backends/cpu/linear/linear.h"
 #include "backends/cpu/linear/tile_order.h"
 
 #if defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))
@@ -71,9 +70,16 @@ constexpr uint32_t kSignedZero = 0;
 MOTE_INLINE __m256i from_signed(__m256i codes) { return codes; }
 #endif
 
+// gcc turns a chain of additions of integers into a tree whose leaves do not fit into the registers: of all products of
+// a tile first, then all sums. A sum that it cannot look through keeps the tile in registers.
+MOTE_INLINE __m256i keep_order(__m256i sum) {
+  __asm__("" : "+x"(sum));
+  return sum;
+}
+
 // Exact sums of products in every lane of 32 bits. Of kWords words in a row: part = begin(sum), then for each of them
-// part = add(part, weights, x), then sum = end(sum, part); end(sum, part, scale) multiplies what they add, for which
-// begin() starts at 0. `largest` is that of the weights' codes, unsigned, or kSigned.
+// part = add(part, weights, x), then sum = end(sum, part). Between begin() and end(sum, part, scale_of(scale)) what
+// they add is multiplied. `largest` is that of the weights' codes, unsigned, or kSigned.
 constexpr uint32_t kSigned = 128;
 #if MOTE_YMM_DOT
 template <uint32_t largest>
@@ -89,15 +95,12 @@ struct Products {
 #endif
   }
   MOTE_INLINE static __m256i end(__m256i /*sum*/, __m256i part) { return part; }
+  MOTE_INLINE static __m256i end(__m256i sum, __m256i part, __m256i scale) {
+    return _mm256_add_epi32(sum, _mm256_mullo_epi32(part, scale));
+  }
+  MOTE_INLINE static __m256i scale_of(__m256i scale) { return scale; }
 };
 #else
-// gcc turns a chain of additions of integers into a tree whose leaves do not fit into the registers: of all products of
-// a tile first, then all sums. A sum that it cannot look through keeps the tile in registers.
-MOTE_INLINE __m256i keep_order(__m256i sum) {
-  __asm__("" : "+x"(sum));
-  return sum;
-}
-
 // Products are added in pairs of 16 bits, and these widened before they could overflow: a word adds at most
 // 2 * largest * 127 to a pair. Signed weights as |w| times x with the sign of w: x is never -128, so that this is
 // exact.
@@ -114,47 +117,63 @@ struct Products {
     else
       return keep_order(_mm256_add_epi16(part, _mm256_maddubs_epi16(weights, x)));
   }
-  MOTE_INLINE static __m256i end(__m256i sum, __m256i part) {
-    return keep_order(_mm256_add_epi32(sum, _mm256_madd_epi16(part, _mm256_set1_epi16(1))));
+  MOTE_INLINE static __m256i end(__m256i sum, __m256i part) { return end(sum, part, _mm256_set1_epi16(1)); }
+  MOTE_INLINE static __m256i end(__m256i sum, __m256i part, __m256i scale) {
+    return keep_order(_mm256_add_epi32(sum, _mm256_madd_epi16(part, scale)));
+  }
+  MOTE_INLINE static __m256i scale_of(__m256i scale) {   // 16 bits, in both halves of a lane
+    return _mm256_or_si256(_mm256_and_si256(scale, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(scale, 16));
   }
 };
 #endif
 
-// The fold of a tile of 16 weight rows (lanes) and kRows rows of x, whose partial sums come in the order of
-// `partial_of_step`: those that wait for their partner, in the end the outputs without bias.
-template <uint32_t kRows>
-struct Waiting {
-  __m256 sums[5][kRows][2];
+// ------------------------------------------------------------------------------------------ x as bytes
 
-  MOTE_INLINE void add(uint32_t step, __m256 partial[kRows][2]) {
-    uint32_t level = 0;
-    for (; (step >> level & 1) != 0; ++level)
-#pragma GCC unroll 6
-      for (uint32_t m = 0; m < kRows; ++m)
-#pragma GCC unroll 2
-        for (uint32_t v = 0; v < 2; ++v) partial[m][v] = _mm256_add_ps(sums[level][m][v], partial[m][v]);
-#pragma GCC unroll 6
-    for (uint32_t m = 0; m < kRows; ++m)
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < 2; ++v) sums[level][m][v] = partial[m][v];
+MOTE_INLINE int32_t add_lanes(__m256i v) {
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
+MOTE_INLINE int32_t largest_lane(__m256i v) {
+  const __m128i four = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
+
+// The bits of |x| of the largest of 32 `chunks` values: they rise with |x|; infinity and NaN are above all.
+template <uint32_t chunks>
+MOTE_INLINE int32_t largest_magnitude(const float* x) {
+  __m256i tops = _mm256_setzero_si256();
+#pragma GCC unroll 32
+  for (uint32_t i = 0; i < chunks * 4; ++i)
+    tops = _mm256_max_epi32(
+        tops, _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + 8 * i)), _mm256_set1_epi32(0x7fffffff)));
+  return largest_lane(tops);
+}
+// The scale of a block whose largest magnitude has these bits, and what its values are multiplied by; false if it has
+// no codes but 0.
+MOTE_INLINE bool scales_of_block(int32_t top, float* scale, __m256* inverse) {
+  const float largest = bits_as<float>(top);
+  if (top >= 0x7f800000 || largest < 0x1p-100f) {
+    *scale = top >= 0x7f800000 ? bits_as<float>(0x7fc00000u) : 0.0f;
+    return false;
   }
-  // The outputs of weight rows from `row` on, up to end_row.
-  MOTE_INLINE void store(const LinearJob& job, uint32_t x_first, uint32_t row) const {
-    const uint32_t live = job.end_row - row < kStripRows ? job.end_row - row : kStripRows;
-#pragma GCC unroll 2
-    for (uint32_t v = 0; v < 2; ++v) {
-      const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-      const __m256i mask =
-          _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(live) - static_cast<int>(8 * v)), lanes);
-      const uint32_t at = row + 8 * v;
-      for (uint32_t m = 0; m < kRows && live > 8 * v; ++m) {
-        __m256 sum = sums[4][m][v];
-        if (job.bias != nullptr) sum = _mm256_add_ps(sum, _mm256_maskload_ps(job.bias + at, mask));
-        _mm256_maskstore_ps(job.y + (x_first + m) * job.y_columns + at, mask, sum);
-      }
-    }
-  }
-};
+  *scale = largest / 127.0f;
+  *inverse = _mm256_set1_ps(127.0f / largest);
+  return true;
+}
+// 32 values to codes.
+MOTE_INLINE __m256i codes_of(const float* x, __m256 inverse) {
+  const auto rounded = [&](int i) { return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse)); };
+  // Packing keeps to halves of the register: words 0, 4, 1, 5, 2, 6, 3, 7 come out.
+  const __m256i packed =
+      _mm256_packs_epi16(_mm256_packs_epi32(rounded(0), rounded(1)), _mm256_packs_epi32(rounded(2), rounded(3)));
+  return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+// The sum of the four codes of each lane.
+MOTE_INLINE __m256i sum_fours(__m256i codes) {
+  return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), codes), _mm256_set1_epi16(1));
+}
 
 }   // namespace
 }   // namespace mote

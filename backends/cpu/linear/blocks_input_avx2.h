@@ -29,32 +29,13 @@ struct BlockOfX {
   float scale;
   int32_t sum;
 };
-MOTE_INLINE BlockOfX quantize_block(const float* from) {
-  __m256 x[4];
-  __m256i tops = _mm256_setzero_si256();   // the bits of |x| rise with |x|; infinity and NaN are above all
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    x[i] = _mm256_loadu_ps(from + 8 * i);
-    tops = _mm256_max_epi32(tops, _mm256_and_si256(_mm256_castps_si256(x[i]), _mm256_set1_epi32(0x7fffffff)));
-  }
-  const __m128i top4 = _mm_max_epi32(_mm256_castsi256_si128(tops), _mm256_extracti128_si256(tops, 1));
-  const __m128i top2 = _mm_max_epi32(top4, _mm_shuffle_epi32(top4, 0x4e));
-  const int32_t top = _mm_cvtsi128_si32(_mm_max_epi32(top2, _mm_shuffle_epi32(top2, 0xb1)));
-  const float largest = bits_as<float>(top);
-  if (top >= 0x7f800000 || largest < 0x1p-100f) return {{}, top >= 0x7f800000 ? bits_as<float>(0x7fc00000u) : 0.0f, 0};
-  const __m256 inverse = _mm256_set1_ps(127.0f / largest);
-  const auto rounded = [&](int i) { return _mm256_cvtps_epi32(_mm256_mul_ps(x[i], inverse)); };
-  // Packing keeps to halves of the register: words 0, 4, 1, 5, 2, 6, 3, 7 come out.
-  const __m256i packed =
-      _mm256_packs_epi16(_mm256_packs_epi32(rounded(0), rounded(1)), _mm256_packs_epi32(rounded(2), rounded(3)));
-  const __m256i codes = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-  const __m256i fours = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), codes), _mm256_set1_epi16(1));
-  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
-  const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-  BlockOfX made;
+MOTE_INLINE BlockOfX quantize_block(const float* x) {
+  BlockOfX made = {};
+  __m256 inverse;
+  if (!scales_of_block(largest_magnitude<1>(x), &made.scale, &inverse)) return made;
+  const __m256i codes = codes_of(x, inverse);
   store_vector(made.codes, codes);
-  made.scale = largest / 127.0f;
-  made.sum = _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+  made.sum = add_lanes(sum_fours(codes));
   return made;
 }
 

@@ -2,6 +2,7 @@
 // come in. Internal linkage: see kernel_base.h.
 #pragma once
 #include "backends/cpu/linear/blocks_avx2.h"
+#include "backends/cpu/linear/super_blocks_avx2.h"
 #include "mote_build.h"
 
 namespace mote {
@@ -22,6 +23,10 @@ template <>
 constexpr LinearKernel kKernel<Format::q8_0> = kBlocksKernel<Format::q8_0>;
 template <>
 constexpr LinearKernel kKernel<Format::iq4_nl> = kBlocksKernel<Format::iq4_nl>;
+template <>
+constexpr LinearKernel kKernel<Format::q4_k> = kSuperKernel<Format::q4_k>;
+template <>
+constexpr LinearKernel kKernel<Format::q6_k> = kSuperKernel<Format::q6_k>;
 
 }   // namespace
 }   // namespace mote

@@ -1,0 +1,145 @@
+// The tile of 16 weight rows and its kernel in 256-bit registers, for units of any size. A `Tile` has
+//   kUnit, kBytes            values and bytes of a unit of a weight row
+//   kStripBytes, kXBytes     bytes of a unit of a strip, and of one row of a panel of x
+//   few<count>(job, first, end, x_first)   the kernel for few rows: weight rows [first, end), `count` rows of x
+//   unpack(at, to)           the units at at(0) .. at(7) to their 8 lanes, every 64 bytes from `to` on
+//   add<kRows>(strip, x, acc)   adds a unit of a strip and a panel to partial sums [kRows][16 weight rows]
+// Internal linkage: see kernel_base.h.
+#pragma once
+#include "backends/cpu/linear/avx2.h"
+#include "backends/cpu/linear/linear.h"
+
+namespace mote {
+namespace {
+
+constexpr uint32_t kRowsAtATime = 16;   // weight rows that a kernel for few rows takes together
+
+// The fold of a tile of 16 weight rows (lanes) and kRows rows of x, whose partial sums come in the order of
+// `partial_of_step`: those that wait for their partner, in the end the outputs without bias.
+template <uint32_t kRows>
+struct Waiting {
+  __m256 sums[5][kRows][2];
+
+  MOTE_INLINE void add(uint32_t step, __m256 partial[kRows][2]) {
+    uint32_t level = 0;
+    for (; (step >> level & 1) != 0; ++level)
+#pragma GCC unroll 6
+      for (uint32_t m = 0; m < kRows; ++m)
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < 2; ++v) partial[m][v] = _mm256_add_ps(sums[level][m][v], partial[m][v]);
+#pragma GCC unroll 6
+    for (uint32_t m = 0; m < kRows; ++m)
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < 2; ++v) sums[level][m][v] = partial[m][v];
+  }
+  // The outputs of weight rows from `row` on, up to end_row.
+  MOTE_INLINE void store(const LinearJob& job, uint32_t x_first, uint32_t row) const {
+    const uint32_t live = job.end_row - row < kStripRows ? job.end_row - row : kStripRows;
+#pragma GCC unroll 2
+    for (uint32_t v = 0; v < 2; ++v) {
+      const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+      const __m256i mask =
+          _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(live) - static_cast<int>(8 * v)), lanes);
+      const uint32_t at = row + 8 * v;
+      for (uint32_t m = 0; m < kRows && live > 8 * v; ++m) {
+        __m256 sum = sums[4][m][v];
+        if (job.bias != nullptr) sum = _mm256_add_ps(sum, _mm256_maskload_ps(job.bias + at, mask));
+        _mm256_maskstore_ps(job.y + (x_first + m) * job.y_columns + at, mask, sum);
+      }
+    }
+  }
+};
+
+template <class Tile>
+uint64_t strip_bytes(uint32_t columns) {
+  return uint64_t{columns / Tile::kUnit} * Tile::kStripBytes;
+}
+
+// Units in visiting order of rows first .. first + 15; those from `end` on repeat the last one.
+template <class Tile>
+void unpack_strip(const LinearJob& job, uint32_t first, uint32_t end, uint8_t* strip) {
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint8_t* rows[8];
+    for (uint32_t r = 0; r < 8; ++r) {
+      const uint32_t row = first + half * 8 + r;
+      rows[r] = job.weights + (row < end ? row : end - 1) * job.weight_row_bytes;
+    }
+    uint8_t* to = strip + half * 32;
+    visit_units(job.columns / Tile::kUnit, [&](uint32_t u) __attribute__((always_inline)) {
+      Tile::unpack([&](int i) { return rows[i] + size_t{u} * Tile::kBytes; }, to);
+      to += Tile::kStripBytes;
+    });
+  }
+}
+
+// kRows rows of x, `x` their panel, with a strip, one partial sum after the other.
+template <class Tile, uint32_t kRows>
+void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x, uint32_t x_first, uint32_t row,
+                    Ahead ahead) {
+  const uint32_t units = job.columns / Tile::kUnit;
+  Waiting<kRows> waiting;
+  for (uint32_t step = 0; step < kLanes; ++step) {
+    __m256 acc[kRows][2];
+#pragma GCC unroll 6
+    for (uint32_t m = 0; m < kRows; ++m) acc[m][0] = acc[m][1] = _mm256_setzero_ps();
+    for (uint32_t u = partial_of_step(step); u < units; u += kLanes) {
+      Tile::template add<kRows>(strip, x, acc);
+      x += Tile::kXBytes * kRows;
+      strip += Tile::kStripBytes;
+      ahead.step();
+    }
+    waiting.add(step, acc);
+  }
+  waiting.store(job, x_first, row);
+}
+
+template <class Tile>
+void many_rows(const LinearJob& job) {
+  static constexpr decltype(&multiply_panel<Tile, 1>) kPanels[] = {multiply_panel<Tile, 1>, multiply_panel<Tile, 2>,
+                                                                   multiply_panel<Tile, 3>, multiply_panel<Tile, 4>};
+  const uint32_t units = job.columns / Tile::kUnit, panels = (job.x_rows + kTileXRows - 1) / kTileXRows;
+  const size_t strip_size = kStripRows * job.weight_row_bytes;
+  uint8_t* const strip = static_cast<uint8_t*>(job.scratch);
+  for (uint32_t row = job.first_row; row < job.end_row; row += kStripRows) {
+    unpack_strip<Tile>(job, row, job.end_row, strip);
+    const bool more = job.end_row - row > kStripRows;
+    for (uint32_t panel = 0; panel < panels; ++panel) {
+      const uint32_t x_first = panel * kTileXRows;
+      const uint32_t rows = job.x_rows - x_first < kTileXRows ? job.x_rows - x_first : kTileXRows;
+      const Ahead ahead =
+          more ? ahead_of(job.weights + (row + kStripRows) * job.weight_row_bytes, strip_size, panel, panels, units)
+               : Ahead{};
+      kPanels[rows - 1](job, strip, job.input + size_t{x_first} * units * Tile::kXBytes, x_first, row, ahead);
+    }
+  }
+}
+
+// Four rows of x at a time, over 16 weight rows that the next four find in the cache.
+template <class Tile>
+void up_to_few_rows(const LinearJob& job) {
+  static constexpr decltype(&Tile::template few<1>) kBatches[] = {Tile::template few<1>, Tile::template few<2>,
+                                                                  Tile::template few<3>, Tile::template few<4>};
+  if (job.x_rows <= 4) return kBatches[job.x_rows - 1](job, job.first_row, job.end_row, 0);
+  const uint32_t batches = (job.x_rows + 3) / 4;
+  for (uint32_t row = job.first_row; row < job.end_row; row += kRowsAtATime) {
+    const uint32_t end = job.end_row - row < kRowsAtATime ? job.end_row : row + kRowsAtATime;
+    for (uint32_t batch = 0; batch < batches; ++batch) {   // of nearly equal size
+      const uint32_t x_first = job.x_rows * batch / batches, x_end = job.x_rows * (batch + 1) / batches;
+      kBatches[x_end - x_first - 1](job, row, end, x_first);
+    }
+  }
+}
+
+template <class Tile>
+void run_tile(const LinearJob& job) {
+  if (job.x_rows <= kFewRows)
+    up_to_few_rows<Tile>(job);
+  else
+    many_rows<Tile>(job);
+}
+
+template <class Tile, const InputForm& form>
+constexpr LinearKernel kTileKernel = {run_tile<Tile>, &form, strip_bytes<Tile>, kStripRows};
+
+}   // namespace
+}   // namespace mote
