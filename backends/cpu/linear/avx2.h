@@ -26,6 +26,9 @@ MOTE_INLINE __m256i load_vector(const uint8_t* at) { return _mm256_load_si256(re
 MOTE_INLINE void store_vector(uint8_t* to, __m256i v) { _mm256_store_si256(reinterpret_cast<__m256i*>(to), v); }
 MOTE_INLINE __m256 load_floats(const uint8_t* at) { return _mm256_load_ps(reinterpret_cast<const float*>(at)); }
 MOTE_INLINE void store_floats(uint8_t* to, __m256 v) { _mm256_store_ps(reinterpret_cast<float*>(to), v); }
+// Bytes at any address.
+MOTE_INLINE __m256i load_32(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
+MOTE_INLINE __m128i load_16(const uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
 MOTE_INLINE __m256i broadcast_word(const uint8_t* at) { return _mm256_set1_epi32(load_at<int32_t>(at)); }
 MOTE_INLINE __m256 broadcast_float(const uint8_t* at) { return _mm256_set1_ps(load_at<float>(at)); }
 

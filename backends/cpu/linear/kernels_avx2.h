@@ -2,6 +2,7 @@
 // come in. Internal linkage: see kernel_base.h.
 #pragma once
 #include "backends/cpu/linear/blocks_avx2.h"
+#include "backends/cpu/linear/elements_avx2.h"
 #include "backends/cpu/linear/super_blocks_avx2.h"
 #include "mote_build.h"
 
@@ -11,6 +12,14 @@ namespace {
 // The kernel of a format; without a specialisation none.
 template <Format format>
 constexpr LinearKernel kKernel = {};
+#if !MOTE_YMM_DOT   // nothing here multiplies bytes
+template <>
+constexpr LinearKernel kKernel<Format::f32> = kElementsKernel<ElementsF32>;
+template <>
+constexpr LinearKernel kKernel<Format::f16> = kElementsKernel<ElementsF16>;
+template <>
+constexpr LinearKernel kKernel<Format::bf16> = kElementsKernel<ElementsBf16>;
+#endif
 template <>
 constexpr LinearKernel kKernel<Format::q4_0> = kBlocksKernel<Format::q4_0>;
 template <>

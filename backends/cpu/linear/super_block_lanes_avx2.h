@@ -30,8 +30,6 @@ MOTE_INLINE __m256i byte_of(__m256i words, uint32_t byte) {
   return _mm256_and_si256(_mm256_srli_epi32(words, static_cast<int>(8 * byte)), _mm256_set1_epi32(255));
 }
 MOTE_INLINE __m256i both_halves(__m256i lane) { return _mm256_or_si256(lane, _mm256_slli_epi32(lane, 16)); }
-MOTE_INLINE __m256i load_32(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
-MOTE_INLINE __m128i load_16(const uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
 
 template <>
 struct SuperLanes<Format::q4_k> {
