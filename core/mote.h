@@ -143,9 +143,9 @@ typedef struct mote_engine_options {
                                   the engine is closed, which calls close() of those that it took, once. In a list of
                                   names the app's come before the build's of the same name */
   size_t n_extra_backends;
-  const char* instruction_set; /* "baseline": only what the library is compiled for; "avx2", "avx512", "avx512vnni"
-                                  on x86-64, "dotprod", "i8mm" on aarch64: up to that, where the machine has it; NULL
-                                  or "auto": all that it has. No bit of a result depends on it */
+  const char* instruction_set; /* "baseline": only what the library is compiled for; "avx2", "avxvnni", "avx512",
+                                  "avx512vnni" on x86-64, "dotprod", "i8mm" on aarch64: up to that, where the machine
+                                  has it; NULL or "auto": all that it has. No bit of a result depends on it */
 } mote_engine_options;
 
 /* options may be NULL. What is wrong with the options is what opening would say; *quote is then untouched. Backends are

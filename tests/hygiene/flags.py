@@ -14,7 +14,8 @@ WANTED = [(r"-ffp-contract=", "-ffp-contract=off"), (r"-f(no-)?fast-math$", "-fn
 FORBIDDEN = r"-Ofast|-f(finite-math-only|unsafe-math-optimizations|associative-math|reciprocal-math|no-signed-zeros|single-precision-constant)" \
             r"|-m(arch|cpu|tune)=native|-mdaz-ftz|-flto.*"
 # What kernels for newer processors may ask of one, by the ends of their names.
-NEWER = [(r"_avx2\.cpp$", {"-mavx2", "-mfma", "-mf16c"}), (r"_(avx512\w*|dotprod|i8mm)\.cpp$", None)]
+NEWER = [(r"_avx2\.cpp$", {"-mavx2", "-mfma", "-mf16c"}), (r"_avxvnni\.cpp$", {"-mavx2", "-mfma", "-mf16c", "-mavxvnni"}),
+         (r"_(avx512\w*|dotprod|i8mm)\.cpp$", None)]
 
 
 def main():

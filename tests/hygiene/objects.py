@@ -3,7 +3,7 @@ import os
 import re
 
 # Sources compiled for more than the baseline: the linker could pick their copy of a shared function for everybody.
-NEWER_PROCESSOR = r".*_(avx2|avx512\w*|f16c|neon|dotprod|i8mm|sve)\.cpp\.o(bj)?"
+NEWER_PROCESSOR = r".*_(avx2|avxvnni|avx512\w*|f16c|neon|dotprod|i8mm|sve)\.cpp\.o(bj)?"
 
 
 def parts(object_list, findings):

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t kStripRows = 16;   // weight rows that a tile unpacks at a time
 constexpr uint32_t kTileXRows = 4;    // rows of x that it multiplies with them at a time
-constexpr uint32_t kFewRows = 11;     // rows of x up to which weights are read row by row instead
+constexpr uint32_t kFewRows = 4;      // rows of x up to which weights are read row by row instead
 
 MOTE_INLINE __m256i load_vector(const uint8_t* at) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(at)); }
 MOTE_INLINE void store_vector(uint8_t* to, __m256i v) { _mm256_store_si256(reinterpret_cast<__m256i*>(to), v); }

@@ -41,6 +41,8 @@ struct Half {
   }
 };
 
+constexpr uint32_t kRowsAtATime = 16;   // weight rows, in whose tails the lanes of one step divide themselves
+
 // The tails of weight rows that share a step: lane by lane its block, and where its partial sum lies behind those of
 // the step's first row.
 struct Tails {
@@ -83,16 +85,15 @@ MOTE_INLINE void add_tails(const Tails& tails, uint32_t rows, uint32_t row, cons
   }
 }
 
-// Weight rows [first, end) with x rows [x_first, x_first + count).
 template <class F, uint32_t count>
-void few_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_first) {
+void few_rows(const LinearJob& job) {
   const uint32_t full = job.columns / 32 / kLanes;
   const size_t x_size = static_cast<size_t>(few_rows_bytes(1, job.columns));
-  const uint8_t* const x = job.input + x_first * x_size;
+  const uint8_t* const x = job.input;
   const Tails tails(job, F::kBytes);
   alignas(32) float partial[count][kRowsAtATime][kLanes];
-  for (uint32_t row = first; row < end; row += kRowsAtATime) {
-    const uint32_t rows = end - row < kRowsAtATime ? end - row : kRowsAtATime;
+  for (uint32_t row = job.first_row; row < job.end_row; row += kRowsAtATime) {
+    const uint32_t rows = job.end_row - row < kRowsAtATime ? job.end_row - row : kRowsAtATime;
     const uint8_t* const weights = job.weights + row * job.weight_row_bytes;
     for (uint32_t r = 0; r < rows; ++r) {
       const uint8_t* at = weights + r * job.weight_row_bytes;
@@ -122,7 +123,7 @@ void few_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_fir
     for (uint32_t m = 0; m < count; ++m)
       for (uint32_t r = 0; r < rows; ++r) {
         const float sum = fold_lanes(_mm256_load_ps(partial[m][r]), _mm256_load_ps(partial[m][r] + 8));
-        job.y[(x_first + m) * job.y_columns + row + r] = job.bias != nullptr ? sum + job.bias[row + r] : sum;
+        job.y[m * job.y_columns + row + r] = job.bias != nullptr ? sum + job.bias[row + r] : sum;
       }
   }
 }
@@ -136,8 +137,8 @@ struct BlockTile {
   static constexpr uint32_t kStripBytes = 8 * 64 + 64 + (F::kMins ? 64 : 0);
 
   template <uint32_t count>
-  static void few(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_first) {
-    few_rows<F, count>(job, first, end, x_first);
+  static void few(const LinearJob& job) {
+    few_rows<F, count>(job);
   }
 
   template <class At>

@@ -115,13 +115,12 @@ MOTE_INLINE void add_super_block(const uint8_t* block, const uint8_t* x, size_t 
   }
 }
 
-// Weight rows [first, end) with x rows [x_first, x_first + count).
 template <class F, uint32_t count>
-void few_super_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_first) {
+void few_super_rows(const LinearJob& job) {
   const uint32_t blocks = job.columns / 256;
   const size_t x_size = size_t{blocks} * kFewSuperBytes;
-  const uint8_t* const x = job.input + x_first * x_size;
-  for (uint32_t row = first; row < end; ++row) {
+  const uint8_t* const x = job.input;
+  for (uint32_t row = job.first_row; row < job.end_row; ++row) {
     const uint8_t* at = job.weights + row * job.weight_row_bytes;
     alignas(32) float partial[count][kLanes] = {};
     for (uint32_t b = 0; b < blocks; ++b, at += F::kBytes) {
@@ -134,7 +133,7 @@ void few_super_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t
     }
     for (uint32_t m = 0; m < count; ++m) {
       const float sum = fold_lanes(_mm256_load_ps(partial[m]), _mm256_load_ps(partial[m] + 8));
-      job.y[(x_first + m) * job.y_columns + row] = job.bias != nullptr ? sum + job.bias[row] : sum;
+      job.y[m * job.y_columns + row] = job.bias != nullptr ? sum + job.bias[row] : sum;
     }
   }
 }
@@ -147,8 +146,8 @@ struct SuperTile {
   static constexpr uint32_t kUnit = 256, kBytes = F::kBytes, kStripBytes = Place::kBytes, kXBytes = kTileSuperBytes;
 
   template <uint32_t count>
-  static void few(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_first) {
-    few_super_rows<F, count>(job, first, end, x_first);
+  static void few(const LinearJob& job) {
+    few_super_rows<F, count>(job);
   }
 
   template <class At>

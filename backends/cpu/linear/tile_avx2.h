@@ -1,7 +1,7 @@
 // The tile of 16 weight rows and its kernel in 256-bit registers, for units of any size. A `Tile` has
 //   kUnit, kBytes            values and bytes of a unit of a weight row
 //   kStripBytes, kXBytes     bytes of a unit of a strip, and of one row of a panel of x
-//   few<count>(job, first, end, x_first)   the kernel for few rows: weight rows [first, end), `count` rows of x
+//   few<count>(job)          the kernel for `count` rows of x
 //   unpack(at, to)           the units at at(0) .. at(7) to their 8 lanes, every 64 bytes from `to` on
 //   add<kRows>(strip, x, acc)   adds a unit of a strip and a panel to partial sums [kRows][16 weight rows]
 // Internal linkage: see kernel_base.h.
@@ -11,8 +11,6 @@
 
 namespace mote {
 namespace {
-
-constexpr uint32_t kRowsAtATime = 16;   // weight rows that a kernel for few rows takes together
 
 // The fold of a tile of 16 weight rows (lanes) and kRows rows of x, whose partial sums come in the order of
 // `partial_of_step`: those that wait for their partner, in the end the outputs without bias.
@@ -114,26 +112,13 @@ void many_rows(const LinearJob& job) {
   }
 }
 
-// Four rows of x at a time, over 16 weight rows that the next four find in the cache.
-template <class Tile>
-void up_to_few_rows(const LinearJob& job) {
-  static constexpr decltype(&Tile::template few<1>) kBatches[] = {Tile::template few<1>, Tile::template few<2>,
-                                                                  Tile::template few<3>, Tile::template few<4>};
-  if (job.x_rows <= 4) return kBatches[job.x_rows - 1](job, job.first_row, job.end_row, 0);
-  const uint32_t batches = (job.x_rows + 3) / 4;
-  for (uint32_t row = job.first_row; row < job.end_row; row += kRowsAtATime) {
-    const uint32_t end = job.end_row - row < kRowsAtATime ? job.end_row : row + kRowsAtATime;
-    for (uint32_t batch = 0; batch < batches; ++batch) {   // of nearly equal size
-      const uint32_t x_first = job.x_rows * batch / batches, x_end = job.x_rows * (batch + 1) / batches;
-      kBatches[x_end - x_first - 1](job, row, end, x_first);
-    }
-  }
-}
-
 template <class Tile>
 void run_tile(const LinearJob& job) {
+  static constexpr decltype(&Tile::template few<1>) kFew[] = {Tile::template few<1>, Tile::template few<2>,
+                                                              Tile::template few<3>, Tile::template few<4>};
+  static_assert(kFewRows == 4);
   if (job.x_rows <= kFewRows)
-    up_to_few_rows<Tile>(job);
+    kFew[job.x_rows - 1](job);
   else
     many_rows<Tile>(job);
 }

@@ -157,6 +157,9 @@ TEST_CASE("each bit of the instruction sets stands for the feature of its name",
   CHECK(isa_bits(features) == kIsaAvx2);
   features.fma = features.f16c = true;
   CHECK(isa_bits(features) == kIsaHaswell);
+  features.avx_vnni = true;
+  CHECK(isa_bits(features) == kIsaAlderLake);
+  features.avx_vnni = false;
   features.avx512f = features.avx512bw = features.avx512vl = true;
   CHECK(isa_bits(features) == kIsaHaswell);   // all four or nothing
   features.avx512dq = true;
