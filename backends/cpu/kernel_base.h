@@ -16,6 +16,8 @@
 #include <immintrin.h>
 #endif
 
+#define MOTE_INLINE inline __attribute__((always_inline))
+
 namespace mote {
 namespace {
 

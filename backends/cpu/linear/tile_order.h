@@ -3,8 +3,6 @@
 #pragma once
 #include "backends/cpu/kernel_base.h"
 
-#define MOTE_INLINE inline __attribute__((always_inline))
-
 namespace mote {
 namespace {
 
