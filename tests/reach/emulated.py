@@ -1,13 +1,13 @@
-"""A test program run as another x86 processor: emulated.py PROCESSOR PROGRAM ARGUMENTS... (77 without qemu-user)."""
+"""A test program run as another processor: emulated.py EMULATOR OPTIONS... PROGRAM ARGUMENTS... (77 without the emulator)."""
 import shutil
 import subprocess
 import sys
 
-processor, command = sys.argv[1], sys.argv[2:]
-if shutil.which("qemu-x86_64") is None:
-    print("qemu-x86_64 (package qemu-user) is not on this machine")
+command = sys.argv[1:]
+if shutil.which(command[0]) is None:
+    print(f"{command[0]} (package qemu-user) is not on this machine")
     sys.exit(77)
-status = subprocess.run(["qemu-x86_64", "-cpu", processor, *command]).returncode
+status = subprocess.run(command).returncode
 if status < 0:
     print(f"ended by signal {-status}")
 sys.exit(1 if status < 0 else status)

@@ -170,32 +170,51 @@ QuantizedRow canonical_quantize(const float* x, uint32_t columns, uint32_t unit)
   return row;
 }
 
-float canonical_linear(Format format, const uint8_t* row, const float* x, uint32_t columns) {
-  float partial[16] = {};
+namespace {
+
+// What unit u of a weight row, times the block u of a row of x, adds to its partial sum.
+void add_unit(const Unit& unit, const int* codes, float scale_x, float* partial) {
+  const size_t sub = unit.weights.size() / unit.factors.size();
+  int whole = 0, mins = 0;
+  for (size_t j = 0; j < unit.factors.size(); ++j) {
+    int dot = 0, sum = 0;
+    for (size_t i = j * sub; i < (j + 1) * sub; ++i) dot += unit.weights[i] * codes[i], sum += codes[i];
+    whole += unit.factors[j] * dot;
+    mins += unit.mins.empty() ? sum : unit.mins[j] * sum;
+  }
+  *partial = std::fma(unit.d * scale_x, static_cast<float>(whole), *partial);
+  if (unit.added_min) *partial = std::fma(unit.d_min * scale_x, static_cast<float>(mins), *partial);
+  if (!unit.mins.empty()) *partial = std::fma(unit.d_min * scale_x, -static_cast<float>(mins), *partial);
+}
+
+}   // namespace
+
+std::vector<float> canonical_linear(Format format, const uint8_t* weights, uint32_t rows, const float* x,
+                                    uint32_t x_rows, uint32_t columns) {
   const uint32_t size = format_info(format).block_values;
-  if (size == 1) {
-    for (uint32_t u = 0; u < columns; ++u) partial[u % 16] = std::fma(element(format, row, u), x[u], partial[u % 16]);
-    return canonical_fold(partial);
-  }
-  const QuantizedRow q = canonical_quantize(x, columns, size);
-  for (uint32_t u = 0; u < columns / size; ++u) {
-    const Unit unit = size == 32 ? unit_of_32(format, row, u) : unit_of_256(format, row, u);
-    const uint32_t sub = size / static_cast<uint32_t>(unit.factors.size());
-    int whole = 0, mins = 0;
-    for (uint32_t i = 0; i < size; ++i) {
-      const int code = q.codes[u * size + i];
-      whole += unit.factors[i / sub] * unit.weights[i] * code;
-      if (unit.added_min) mins += code;
-      if (!unit.mins.empty()) mins += unit.mins[i / sub] * code;
+  std::vector<float> y(size_t{rows} * x_rows);
+  std::vector<QuantizedRow> quantized;
+  for (uint32_t m = 0; size != 1 && m < x_rows; ++m)
+    quantized.push_back(canonical_quantize(x + size_t{m} * columns, columns, size));
+  for (uint32_t row = 0; row < rows; ++row) {
+    const uint8_t* const at = weights + row * row_bytes(format, columns);
+    std::vector<float> elements;
+    std::vector<Unit> units;
+    for (uint32_t u = 0; u < columns / size; ++u) {
+      if (size == 1) elements.push_back(element(format, at, u));
+      if (size == 32) units.push_back(unit_of_32(format, at, u));
+      if (size == 256) units.push_back(unit_of_256(format, at, u));
     }
-    float& p = partial[u % 16];
-    const float d = unit.d * q.scales[u];
-    p = std::fma(d, static_cast<float>(whole), p);
-    const float d_min = unit.d_min * q.scales[u];
-    if (unit.added_min) p = std::fma(d_min, static_cast<float>(mins), p);
-    if (!unit.mins.empty()) p = std::fma(d_min, -static_cast<float>(mins), p);
+    for (uint32_t m = 0; m < x_rows; ++m) {
+      float partial[16] = {};
+      for (uint32_t u = 0; u < elements.size(); ++u)
+        partial[u % 16] = std::fma(elements[u], x[size_t{m} * columns + u], partial[u % 16]);
+      for (uint32_t u = 0; u < units.size(); ++u)
+        add_unit(units[u], &quantized[m].codes[u * size], quantized[m].scales[u], &partial[u % 16]);
+      y[size_t{m} * rows + row] = canonical_fold(partial);
+    }
   }
-  return canonical_fold(partial);
+  return y;
 }
 
 namespace {

@@ -15,8 +15,9 @@ struct QuantizedRow {
 };
 QuantizedRow canonical_quantize(const float* x, uint32_t columns, uint32_t unit);
 
-// One output of `linear`: a weight row in `format` with a row of x.
-float canonical_linear(Format format, const uint8_t* row, const float* x, uint32_t columns);
+// `linear` without a bias: weights [rows, columns] in `format`, x [x_rows, columns]; y [x_rows, rows].
+std::vector<float> canonical_linear(Format format, const uint8_t* weights, uint32_t rows, const float* x,
+                                    uint32_t x_rows, uint32_t columns);
 
 struct AttentionInput {
   uint32_t key_dim, value_dim, window;
