@@ -10,6 +10,7 @@
 #include "platform/cpu_features.h"
 #include "tests/backends/cpu/canonical.h"
 #include "tests/conformance/weights.h"
+#include "tests/support/guarded_memory.h"
 
 namespace mote {
 #if defined(__x86_64__)
@@ -66,29 +67,38 @@ std::vector<MemoryLine> lines(uint64_t bytes) {
   return made;
 }
 
+// A copy that ends where its page does, so that reading on is a fault.
+template <class T>
+GuardedMemory guarded(const std::vector<T>& from) {
+  GuardedMemory memory(from.size() * sizeof(T), alignof(T), Guard::pages, 0xFF);
+  std::copy(from.begin(), from.end(), reinterpret_cast<T*>(memory.data()));
+  return memory;
+}
+
 // The kernel's outputs; the rows in chunks of `chunk`, all memory filled with ones (NaN) before, the input made in two
 // calls where the form allows it. A call that writes beyond its scratch or its input is seen by the lines behind them.
 std::vector<float> kernel_outputs(const Problem& problem, const LinearKernel& kernel, uint32_t chunk) {
   const uint32_t columns = problem.columns, x_rows = problem.x_rows;
-  std::vector<float> y(size_t{problem.rows} * x_rows, NAN);
+  const GuardedMemory weights = guarded(problem.weights), x = guarded(problem.x), bias = guarded(problem.bias),
+                      y = guarded(std::vector<float>(size_t{problem.rows} * x_rows, NAN));
   const uint64_t input_bytes = kernel.form == nullptr ? 0 : kernel.form->bytes(x_rows, columns);
   const uint64_t scratch_bytes = kernel.scratch_bytes(columns);
   std::vector<MemoryLine> input = lines(input_bytes + 64), scratch = lines(scratch_bytes + 64);
-  uint8_t* const form = reinterpret_cast<uint8_t*>(input.data());
-  if (kernel.form != nullptr) {
-    const uint32_t half = x_rows / 2 / kernel.form->rows_together * kernel.form->rows_together;
-    if (half != 0) kernel.form->make({problem.x.data(), columns, x_rows, 0, half, form});
-    kernel.form->make({problem.x.data(), columns, x_rows, half, x_rows, form});
-  }
   LinearJob job = {};
-  job.weights = problem.weights.data() + problem.offset;
+  job.weights = reinterpret_cast<const uint8_t*>(weights.data()) + problem.offset;
   job.weight_row_bytes = row_bytes(problem.format, columns);
   job.columns = columns;
   job.x_rows = x_rows;
-  job.x = problem.x.data();
+  job.x = reinterpret_cast<const float*>(x.data());
+  uint8_t* const form = reinterpret_cast<uint8_t*>(input.data());
+  if (kernel.form != nullptr) {
+    const uint32_t half = x_rows / 2 / kernel.form->rows_together * kernel.form->rows_together;
+    if (half != 0) kernel.form->make({job.x, columns, x_rows, 0, half, form});
+    kernel.form->make({job.x, columns, x_rows, half, x_rows, form});
+  }
   job.input = form;
-  job.bias = problem.bias.empty() ? nullptr : problem.bias.data();
-  job.y = y.data();
+  job.bias = problem.bias.empty() ? nullptr : reinterpret_cast<const float*>(bias.data());
+  job.y = reinterpret_cast<float*>(y.data());
   job.y_columns = problem.rows;
   job.scratch = scratch.data();
   for (job.first_row = 0; job.first_row < problem.rows; job.first_row = job.end_row) {
@@ -101,7 +111,7 @@ std::vector<float> kernel_outputs(const Problem& problem, const LinearKernel& ke
   };
   CHECK(whole(input, input_bytes));
   CHECK(whole(scratch, scratch_bytes));
-  return y;
+  return {job.y, job.y + size_t{problem.rows} * x_rows};
 }
 
 // All rows of the table that this machine runs; gives what differs.
@@ -155,6 +165,17 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
   }
   CHECK(compared >= 20 * 2 * enabled_formats().size());
   CHECK(wrong == "");
+}
+
+TEST_CASE("the room that a form of x takes never falls as its rows grow", "[cpu][linear]") {
+  for (const LinearVariant& variant : linear_variants())
+    for (const LinearKernel& kernel : variant.table->by_format)
+      for (uint32_t blocks = 1; kernel.form != nullptr && blocks < 40; blocks += 3)
+        for (uint32_t rows = 1; rows < 40; ++rows) {
+          CAPTURE(variant.name, blocks, rows);
+          REQUIRE(kernel.form->bytes(rows, blocks * 256) <= kernel.form->bytes(rows + 1, blocks * 256));
+          REQUIRE(kernel.form->bytes(rows, blocks * 32) <= kernel.form->bytes(rows + 1, blocks * 32));
+        }
 }
 
 TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]") {
