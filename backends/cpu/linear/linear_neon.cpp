@@ -47,15 +47,18 @@ void add_columns(const uint8_t* weights, const float* x, size_t columns, uint32_
   for (uint32_t m = 0; m < count; ++m)
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < 4; ++v) acc[m][v] = vld1q_f32(partial[m] + 4 * v);
+  const float* at[count];
+  for (uint32_t m = 0; m < count; ++m) at[m] = x + m * columns;
   uint32_t k = 0;
   for (; k + kLanes <= end; k += kLanes) {
     float32x4_t w[4];
     F::load(weights + size_t{k} * F::kBytes, w);
-    const float* at = x + k;
 #pragma GCC unroll 4
-    for (uint32_t m = 0; m < count; ++m, at += columns)
+    for (uint32_t m = 0; m < count; ++m) {
 #pragma GCC unroll 4
-      for (uint32_t v = 0; v < 4; ++v) acc[m][v] = vfmaq_f32(acc[m][v], w[v], vld1q_f32(at + 4 * v));
+      for (uint32_t v = 0; v < 4; ++v) acc[m][v] = vfmaq_f32(acc[m][v], w[v], vld1q_f32(at[m] + 4 * v));
+      at[m] += kLanes;
+    }
   }
 #pragma GCC unroll 4
   for (uint32_t m = 0; m < count; ++m)
