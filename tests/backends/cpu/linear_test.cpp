@@ -212,6 +212,10 @@ TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]
       for (float& value : problem.x)
         if (!std::isfinite(value)) value = 0.25F;
       wrong += check(problem, &compared);
+      // And the smallest alone, which the others cover.
+      for (float& value : problem.x)
+        if (std::fabs(value) > 0x1p-100F) value = 0;
+      wrong += check(problem, &compared);
     }
   }
   CHECK(compared > 0);
