@@ -163,8 +163,10 @@ void print_frequencies() {
     Result<gguf::TensorIndex> index = gguf::TensorIndex::create(file.value(), arena);
     const Result<Config> config = read_config(file.value(), toy.n_vocab);
     if (!index.ok() || !config.ok()) return;
+    const Result<RopeConfig> settings = read_rope(file.value(), config.value());
+    if (!settings.ok()) return;
     Weights weights(index.value(), arena);
-    const RopeSettings rope = weights.rope(config.value().rope, RopePairing::neighbours, "rope_freqs.weight");
+    const RopeSettings rope = weights.rope(settings.value(), RopePairing::neighbours, "rope_freqs.weight");
     if (!weights.status().ok()) return;
     hash.add(rope.angles.frequency, rope.angles.n_rotated / 2 * sizeof(double));
     hash.add(&rope.angles.magnitude, sizeof(double));
