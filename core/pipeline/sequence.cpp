@@ -140,8 +140,7 @@ void Sequence::truncate_to(uint32_t n_run) {
 }
 
 Status Sequence::encode_once(Backend** failed) {
-  has_logits_ = false;   // as below
-  n_tapped_ = 0;
+  has_logits_ = false;   // as below; of rows that were tapped there are none by now
   const Status status =
       execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_, observer_}, cancel_, failed);
   is_encoded_ = status.ok();

@@ -91,7 +91,6 @@ std::vector<std::string> HistoryFile::lines() const {
     end = std::min(text.find('\n', at), text.size());
     if (end != at && end - at <= 2 * kMostLineBytes) lines.push_back(text.substr(at, end - at));
   }
-  if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - kMostLines);
   return lines;
 }
 

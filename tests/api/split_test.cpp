@@ -2,6 +2,7 @@
 // for everything that is no whole set of parts.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 #include <list>
 #include <random>
 
@@ -55,10 +56,20 @@ Outcome open_chain(mote_engine* engine, const mote_source* first) {
   return said;
 }
 
+// Of this process, where the system tells them.
+size_t open_descriptors() {
+  std::error_code error;
+  const std::filesystem::directory_iterator all("/proc/self/fd", error), end;
+  return static_cast<size_t>(std::distance(all, end));
+}
+
 TEST_CASE("A split model gives the bits of the whole one, in memory of exactly its quote", "[api][source][split]") {
   const Engine engine("cpu");
   const GgufBuilder model = toy_llama({.n_layers = 2});
-  const Bytes whole = model.bytes();
+  GgufBuilder one_file = model;
+  one_file.set("split.count", Type::uint16, uint16_t{0});   // says so
+  const Bytes whole = one_file.bytes();
+  const size_t open_before = open_descriptors();
   const Opened expected = open_and_run(engine, source_of(whole), [] {});
   for (const size_t n_parts : {size_t{1}, size_t{2}, size_t{3}, size_t{7}})
     for (const bool tensors_in_first : {true, false}) {
@@ -78,6 +89,7 @@ TEST_CASE("A split model gives the bits of the whole one, in memory of exactly i
         CHECK(sum_of_kinds(opened.quote) == opened.quote.total_bytes);
       }
     }
+  CHECK(open_descriptors() == open_before);
 }
 
 TEST_CASE("What a split model says of itself is of all its parts", "[api][source][split]") {
@@ -176,6 +188,11 @@ TEST_CASE("Parts that are no whole model are refused with a sentence that names 
   CHECK(contains(open_chain(engine, chain.first()).sentence, "part 3 of 3: file /no/such/part"));
   chain[2].data = good[2].data();
   CHECK(contains(open_chain(engine, chain.first()).sentence, "part 3 of 3: mote_source must give exactly one"));
+  std::vector<mote_source> many(1025, chain[0]);   // each says that it is the first of 3
+  for (size_t i = 0; i + 1 < many.size(); ++i) many[i].next = &many[i + 1];
+  many.back().next = nullptr;
+  CHECK(contains(open_chain(engine, many.data()).sentence, "at most 1024 parts"));
+  CHECK(contains(open_chain(engine, &many[1]).sentence, "part 1 of 1024: it says that there are 3 parts"));
   chain[2].next = &chain[0];   // a chain without end
   const Outcome endless = open_chain(engine, chain.first());
   CHECK(endless.status == MOTE_INVALID_ARGUMENT);

@@ -144,6 +144,11 @@ TEST_CASE("An encoder's rows see all of the input, and so do a decoder's", "[api
   for (const char* backend : {"reference", "cpu"}) {
     const Engine engine(backend, 2);
     const Model model(engine, bytes, {}, &options);
+    const mote_session_options fresh = of_session(32);
+    mote_session* unread = nullptr;
+    REQUIRE(mote_session_open(model, &fresh, {}, &unread, nullptr) == MOTE_OK);
+    CHECK(try_attention(unread, MOTE_TAP_ENCODER_ATTENTION, 0).status == MOTE_WRONG_STATE);
+    CHECK(mote_session_close(unread, nullptr) == MOTE_OK);
     const Session session(model, of_session(32));
     encode(session, some_tokens(19, 300));
     Weights own;   // of the last layer in the end

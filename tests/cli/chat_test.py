@@ -25,7 +25,24 @@ class Chat(Case):
         system = ("--system", "The words of the system stay.", "--verbose")
         out, notes = self.one_by_one("-c", "400", *system, stdin=b"How do you do?\n" * 30)
         self.assertEqual(out, self.one_by_one(stdin=b"a\n")[0] * 30)
-        self.assertGreater(len(FORGOTTEN.findall(notes)), 1)
+        dropped = list(map(int, FORGOTTEN.findall(notes)))
+        self.assertGreater(len(dropped), 1)
+        self.assertGreater(dropped[0], 1)   # not one by one
+
+    def test_an_answer_finds_room(self):
+        chat = (*CHAT, "-n", "50", "--logit-bias", "70:1000", "-c", "400")
+        answer = mote(*chat, stdin=b"How do you do?\n")[0]
+        self.assertEqual(len(answer.strip()), 50)
+        out, notes = mote(*chat, stdin=b"How do you do?\n" * 8)
+        self.assertEqual(out, answer * 8)
+        self.assertTrue(FORGOTTEN.findall(notes), notes)
+
+    def test_a_system_that_is_too_long_to_stay_is_no_mistake(self):
+        _, notes = self.one_by_one("-c", "40", "--on-full", "slide", "--system", "word " * 60, stdin=b"a\n")
+        self.assertIn(b"was not asked", notes)
+
+    def test_a_model_without_a_format_says_so_before_it_is_asked(self):
+        self.assertIn(b"chat", mote("run", "-m", MODEL, stdin=b"", expect=3)[1])
 
     def test_what_is_left_is_the_conversation_without_its_oldest_turns(self):
         # The last answer equals the one to the same conversation, handed in as a whole.

@@ -81,6 +81,14 @@ class Editor(TerminalCase):
         self.assertEqual(lines[0], b"question 502")   # a thousand of them
         self.assertEqual(stat.S_IMODE(os.stat(self.history).st_mode), 0o600)
         self.assertNotEqual(os.stat(self.history).st_ino, before)   # another file, renamed
+        # Lines that are empty or long, typed or found, are not kept.
+        with open(self.history, "wb") as file:
+            file.write(b"\n\nold\n" + b"x" * 140_000 + b"\n")
+        screen = self.chat(*SHOWN, "-c", "40")
+        self.ask(screen, PASTE + b"long " * 14_000 + PASTE_END + b"\r")
+        self.ask(screen, b"new\r")
+        with open(self.history, "rb") as file:
+            self.assertEqual(file.read(), b"old\nnew\n")
 
     def test_no_history_where_none_is_wanted_or_to_be_had(self):
         screen = self.chat(*SHOWN, "--no-history")
@@ -95,6 +103,18 @@ class Editor(TerminalCase):
         os.symlink("/dev/null", self.history)   # the usual way to have none
         self.assertNotIn(b"the history is not kept", self.ask(self.chat(*SHOWN), b"first\r"))
         self.assertEqual(os.readlink(self.history), "/dev/null")
+        # Nor is one that is absurdly large.
+        os.remove(self.history)
+        with open(self.history, "wb") as file:
+            file.truncate(5 << 20)
+        screen = self.chat(*SHOWN)
+        self.assertIn(b"is too large for a history", screen.seen)
+        self.ask(screen, b"first\r")
+        self.assertEqual(os.path.getsize(self.history), 5 << 20)
+        # A folder that is not named from the root does not count.
+        home = os.path.join(self.folder, "home")
+        self.ask(self.chat(*SHOWN, XDG_STATE_HOME="relative", HOME=home), b"first\r")
+        self.assertTrue(os.path.exists(home + "/.local/state/mote/history"))
         # A folder that the environment does not name is none.
         screen = self.chat(*SHOWN, XDG_STATE_HOME="relative", HOME="")
         self.assertNotIn(b"the history is not kept", self.ask(screen, b"first\r"))
@@ -241,6 +261,7 @@ class Commands(TerminalCase):
         twice, seen = self.answers(b"first", b"second", b"/reset", b"/stats", b"first", b"second")
         self.assertEqual(twice, once * 2)
         self.assertIn(b"conversation: 0 questions", seen)
+        self.assertNotIn(b"last answer", seen)
         self.assertIn(b"context: 0 of 500 positions used, 500 left", seen)
 
     def test_stats(self):
@@ -277,6 +298,8 @@ class Commands(TerminalCase):
                           (folder + b"/no/such", b"cannot be created"), (b"-", b"is no regular file")):
             self.assertIn(why, self.asks(screen, b"/save " + path))
         self.assertEqual(sorted(os.listdir(folder)), [b"fifo", b"foreign", b"own"])
+        self.assertIn(b"home: saved", self.asks(screen, b"/save ~/home"))   # as a shell has it
+        self.assertTrue(os.path.exists(os.path.join(self.environment["HOME"], "home")))
 
     def test_files_that_are_no_chats_are_refused(self):
         path, own = os.path.join(self.folder, "bad").encode(), os.path.join(self.folder, "good").encode()
@@ -288,9 +311,9 @@ class Commands(TerminalCase):
         def changed(at, data):
             return good[:at] + data + good[at + len(data):]
 
-        def with_messages(*parts):
+        def with_messages(*parts, behind=b""):
             """A forged conversation, with the right sums."""
-            text, hashed = b"".join(bytes([role]) + struct.pack("<Q", size) + words for role, size, words in parts), 0xcbf29ce484222325
+            text, hashed = b"".join(bytes([role]) + struct.pack("<Q", size) + words for role, size, words in parts) + behind, 0xcbf29ce484222325
             for byte in text:
                 hashed = (hashed ^ byte) * 0x100000001b3 % 2**64
             return good[:12] + struct.pack("<IQQQ", len(parts), len(text), len(good) - head - messages, hashed) + text + good[head + messages:]
@@ -298,14 +321,16 @@ class Commands(TerminalCase):
         damaged = b"bad is damaged"
         table = [
             (b"", b"no chat that /save wrote"), (b"mote char", b"no chat that /save wrote"), (good[:11], b"another version"),
-            (b"mote chat 2\n" + good[12:], b"another version"), (good[:12], damaged), (good[:39], damaged), (good[:40], damaged),
+            (b"mote chat 2\n" + good[12:], b"another version"), (good[:12], b"ends in its head"), (good[:39], b"ends in its head"), (good[:40], damaged),
             (good[:-1], damaged), (good + b"x", damaged), (changed(12, b"\xff" * 4), damaged), (changed(16, b"\xff" * 8), damaged),
             (changed(24, b"\xff" * 8), damaged), (changed(32, b"\0" * 8), damaged), (changed(head + 10, b"~"), damaged),
             (changed(head + messages, b"x"), b"the bytes are no snapshot"[4:]), (changed(len(good) - 1, bytes([good[-1] ^ 1])), b"the snapshot is damaged"),
             (changed(head + messages + 300, bytes([good[head + messages + 300] ^ 1])), b"the snapshot is damaged"),
             (with_messages((1, 2, b"ab")), damaged), (with_messages((2, 1, b"a")), damaged), (with_messages((3, 0, b"")), damaged),
-            (with_messages((1, 1, b"a"), (0, 0, b"")), damaged), (with_messages((1, 1, b"a"), (1, 1, b"b")), damaged),
-            (with_messages((1, 2**64 - 1, b"a"), (2, 0, b"")), damaged), (with_messages((1, 9, b"a"), (2, 0, b"")), damaged),
+            (with_messages((1, 1, b"a"), (0, 0, b"")), damaged), (with_messages((1, 1, b"a"), (1, 1, b"b"), (2, 1, b"c")), damaged),
+            (with_messages((1, 2**64 - 1, b"a"), (2, 0, b"")), b"message 0 goes beyond"), (with_messages((1, 9, b"a"), (2, 9, b"")), b"message 1 goes beyond"),
+            (with_messages((1, 1, b"a"), (2, 1, b"b"), behind=b"\1\0\0"), b"message 2 goes beyond"),
+            (changed(16, struct.pack("<QQ", len(good) - head + 5, 2**64 - 5)), damaged),
         ]
         output = os.path.join(self.folder, "said")
         screen = self.chat("-n", "12", "--seed", "7", "--temp", "1.5", "-c", "500", output=output)
@@ -318,6 +343,10 @@ class Commands(TerminalCase):
             file.write(changed(24, struct.pack("<Q", (1 << 40) - head - messages)))
             file.truncate(1 << 40)
         self.assertIn(b"more than this session can hold", self.asks(screen, b"/load " + path))
+        with open(path, "wb") as file:   # and one of words
+            file.write(changed(16, struct.pack("<Q", (1 << 28) + 1)))
+            file.truncate(len(good) - messages + (1 << 28) + 1)
+        self.assertIn(b"more than the 256 MiB of text", self.asks(screen, b"/load " + path))
         os.remove(path)
         os.mkfifo(path)
         for name, why in ((path, b"is no regular file"), (self.folder.encode(), b"is no regular file"), (b"/dev/zero", b"is no regular file"),

@@ -331,6 +331,12 @@ void Rig::fill_values(uint32_t first, uint32_t rows, Phase phase) {
   }
 }
 
+bool Rig::wrote_output() const {
+  const GuardedMemory& memory = value_memory_[case_.compared.id];
+  const auto* bytes = reinterpret_cast<const uint8_t*>(memory.data());
+  return std::any_of(bytes, bytes + memory.bytes(), [](uint8_t byte) { return byte != 0xFF; });   // as it was filled
+}
+
 Status Rig::run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>* cancel) {
   fill_values(first, rows, Phase::decode);
   const auto [begin, end] = wanted_range(case_, first, rows);

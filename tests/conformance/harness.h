@@ -49,6 +49,8 @@ class Rig {
   // The compared Value [rows, columns] of all batches so far; with Extent::past [rows, columns, the whole sequence].
   const std::vector<float>& output() const { return output_; }
   void forget_output() { output_.clear(); }
+  // Whether the last run wrote any of the compared Value, also one that did not get to its end.
+  bool wrote_output() const;
 
   // Positions [0, positions) of a state in the shared form.
   std::vector<std::vector<uint8_t>> export_state(uint16_t state, uint32_t positions);

@@ -116,6 +116,20 @@ TEST_CASE("the head of a file is enough when the whole size is told", "[gguf]") 
         "tensor output.weight ends at byte " + std::to_string(whole) + ", file has " + std::to_string(whole - 1));
 }
 
+TEST_CASE("parts of more bytes than can be counted are no model", "[gguf][error]") {
+  const std::vector<GgufBuilder> parts = mixed_model().split(2);
+  const Exact first(parts[0].bytes()), second(parts[1].bytes());
+  const Result<Part> other = File::read_part(second.span(), second.span().size(), Formats::built_in, {1, 2});
+  REQUIRE(other.status().message() == "");
+  for (const uint64_t over : {0u, 1u}) {
+    Result<File> file = File::open(first.span(), UINT64_MAX - second.span().size() + over, Formats::built_in, {0, 2});
+    REQUIRE(file.status().message() == "");
+    const Status joined = file.value().join({&other.value(), 1});
+    CHECK(joined.ok() == (over == 0));
+    CHECK((over == 0 || joined.message() == "the 2 parts have more than 2^64 bytes"));
+  }
+}
+
 TEST_CASE("every metadata type is found with its value where it lies", "[gguf]") {
   GgufBuilder model;
   model.set("a.u8", Type::uint8, uint8_t{200});

@@ -65,6 +65,7 @@ TEST_CASE("a scalar counts for every layer and a list must have one value for ea
   CHECK(file.get_unsigned_at("list", 1, 3, 1, 100).value() == 2);
   const auto message = [](const Result<uint64_t>& result) { return std::string(result.status().message()); };
   CHECK(message(file.get_unsigned_at("list", 2, 3, 1, 100)) == "list is -1, 1 to 100 is allowed");
+  CHECK(!file.get_unsigned_at("list", 3, 3, 1, 100).ok());
   CHECK(message(file.get_unsigned_at("list", 0, 4, 1, 100)) ==
         "list is an array of 3 int8, an integer or a list of 4 is expected");
   CHECK(message(file.get_unsigned_at("bools", 0, 3, 0, 1)) ==

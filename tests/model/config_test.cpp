@@ -65,6 +65,13 @@ TEST_CASE("Counts outside of what is allowed are named with what is", "[model][c
        [](GgufBuilder& f) { f.set_u32("llama.attention.head_count", 3), f.remove("llama.attention.head_count_kv"); },
        {"llama.embedding_length 64", "llama.attention.head_count 3", "llama.attention.key_length"}},
       {"many wide heads", set("llama.attention.key_length", 1u << 19), {"heads of 524288 values"}},
+      {"wide keys",
+       [](GgufBuilder& f) {
+         f.set_u32("llama.attention.key_length", 1u << 19), f.set_u32("llama.attention.value_length", 16);
+       },
+       {"heads of 524288 values"}},
+      {"wide values", set("llama.attention.value_length", 1u << 19), {"heads of 524288 values"}},
+      {"heads of one", set("llama.attention.key_length", 1), {"heads of 1 values are too small"}},
       {"experts", set("llama.expert_count", 8), {"llama.expert_count is 8"}, MOTE_UNSUPPORTED},
   });
 }
