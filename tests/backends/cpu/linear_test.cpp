@@ -141,26 +141,11 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
   uint32_t compared = 0;
   for (const Format format : enabled_formats()) {
     uint64_t seed = 1;
-    for (const auto& [rows, blocks, x_rows] : {std::array{1U, 1U, 1U},
-                                               {3U, 2U, 2U},
-                                               {4U, 15U, 1U},
-                                               {9U, 16U, 3U},
-                                               {6U, 17U, 5U},
-                                               {5U, 33U, 1U},
-                                               {7U, 3U, 35U},
-                                               {2U, 130U, 2U},
-                                               {3U, 140U, 33U},
-                                               {37U, 18U, 1U},
-                                               {65U, 20U, 4U},
-                                               {33U, 19U, 16U},
-                                               {64U, 5U, 31U},
-                                               {18U, 24U, 15U},
-                                               {34U, 3U, 8U},
-                                               {31U, 22U, 6U},
-                                               {32U, 2U, 22U},
-                                               {17U, 4U, 26U},
-                                               {9U, 6U, 8U},
-                                               {11U, 7U, 9U}})
+    for (const auto& [rows, blocks, x_rows] :
+         {std::array{1U, 1U, 1U}, {3U, 2U, 2U},    {4U, 15U, 1U},  {9U, 16U, 3U},   {6U, 17U, 5U},
+          {5U, 33U, 1U},          {7U, 3U, 35U},   {2U, 130U, 2U}, {3U, 140U, 33U}, {37U, 18U, 1U},
+          {65U, 20U, 4U},         {33U, 19U, 16U}, {64U, 5U, 31U}, {18U, 24U, 15U}, {34U, 3U, 8U},
+          {31U, 22U, 6U},         {32U, 2U, 22U},  {17U, 4U, 26U}, {9U, 6U, 8U},    {11U, 7U, 9U}})
       wrong += check(random_problem(format, rows, blocks, x_rows, seed++), &compared);
   }
   CHECK(compared >= 20 * 2 * enabled_formats().size());
@@ -228,8 +213,9 @@ TEST_CASE("weights of random bytes, and of all ones, have the bits of the canoni
   uint32_t compared = 0;
   CaseRandom random(5);
   for (const Format format : enabled_formats()) {
-    for (int round = 0; round < 6; ++round) {
-      Problem problem = random_problem(format, 8, 19, round < 4 ? 2 : 17, 50);   // few rows of x, and a tile
+    for (int round = 0; round < 10; ++round) {
+      const uint32_t x_rows = round < 4 || round == 6 || round == 7 ? 2 : 17;   // few, and a tile
+      Problem problem = random_problem(format, 8, 19, x_rows, 50);
       problem.weights = random.bytes(problem.weights.size());
       if (round == 0) std::ranges::fill(problem.weights, uint8_t{0xFF});
       if (round == 1) std::ranges::fill(problem.weights, uint8_t{0x80});
@@ -237,10 +223,15 @@ TEST_CASE("weights of random bytes, and of all ones, have the bits of the canoni
       if (round == 3) problem.x[problem.columns] = std::numeric_limits<float>::infinity();
       if (round == 4)
         for (float& value : problem.x) value *= 1e30F;
+      if (round >= 6) {   // the largest sums: nearly all bits set, or the smallest signed byte, and x at 127
+        std::ranges::fill(problem.weights, round % 2 == 0 ? uint8_t{0xFB} : uint8_t{0x80});
+        std::ranges::fill(problem.x, 1.0F);
+        problem.x[0] = -1;
+      }
       wrong += check(problem, &compared);
     }
   }
-  CHECK(compared >= 6 * enabled_formats().size());
+  CHECK(compared >= 10 * enabled_formats().size());
   CHECK(wrong == "");
 }
 
