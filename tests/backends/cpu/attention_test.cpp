@@ -297,12 +297,13 @@ TEST_CASE("what lies in hidden positions of a block changes no bit", "[cpu][atte
 TEST_CASE("hidden positions do not decide the sign of a zero", "[cpu][attention]") {
   // Block 0 holds negative values and small scores. Position 64 outweighs it so far that what it gave becomes -0, and
   // adds -0 itself; a hidden value of either sign would then make it +0 or leave it.
-  Cache cache({0, 1, 16, 16, 0}, 128, 128, KvType::f16);
+  constexpr uint32_t kDim = 83;   // whole Lanes, four and one at a time, and a rest
+  Cache cache({0, 1, kDim, kDim, 0}, 128, 128, KvType::f16);
   cache.state.enter(0, 65);
-  const std::vector<float> zero(16, 0.0F), minus_zero(16, -0.0F), one(16, 1.0F), minus_one(16, -1.0F);
+  const std::vector<float> zero(kDim, 0.0F), minus_zero(kDim, -0.0F), one(kDim, 1.0F), minus_one(kDim, -1.0F);
   for (uint32_t position = 0; position < 64; ++position) cache.state.write_row(position, zero.data(), minus_one.data());
   cache.state.write_row(64, one.data(), minus_zero.data());
-  const std::vector<Query> queries = {{std::vector<float>(16, 30.0F), 64, 64}};
+  const std::vector<Query> queries = {{std::vector<float>(kDim, 30.0F), 64, 64}};
   std::string wrong;
   for (const AttentionVariant& variant : usable_variants()) {
     for (const std::vector<float>& hidden : {zero, one, minus_one}) {

@@ -136,10 +136,10 @@ TEST_CASE("a long sequence has the same bits whether chunks are split over lanes
   };
   const Split splits[] = {
       {{6, 2, 24, 20, 0, 1100, f16, 0, 1}, 3},
-      {{9, 3, 16, 16, 0, 1100, f16, 0, 1}, 2},     // a KV head too many: its queries are split
-      {{4, 1, 16, 16, 120, 1100, f16, 0, 1}, 2},   // first little is seen of the second chunk, in the end of the first
-      {{50, 2, 8, 8, 120, 1100, f16, 0, 1}, 3},    // more heads than a call takes
-      {{5, 1, 16, 16, 0, 1100, f16, 0, 1}, 8},     // more lanes than heads
+      {{9, 3, 16, 16, 0, 1100, f16, 0, 1}, 2},    // a KV head too many: its queries are split
+      {{4, 1, 16, 16, 90, 1100, f16, 0, 1}, 2},   // first little is seen of the second chunk, in the end of the first
+      {{50, 2, 8, 8, 90, 1100, f16, 0, 1}, 3},    // more heads than a call takes
+      {{5, 1, 16, 16, 0, 1100, f16, 0, 1}, 8},    // more lanes than heads
   };
   for (const Split& split : splits) {
     const Case made = attention_case(split.shape, 12);
