@@ -1,4 +1,4 @@
-// exp_f32, tanh_f32 and erf_f32 of a block of numbers: the same bits, many times as fast.
+// exp_f32, tanh_f32, erf_f32 and soft caps of a block of numbers: the same bits, many times as fast.
 //
 // Each is computed quickly first, in double with an error known to be below 2^-39 of the result. Where that double is
 // so far from the middle between two floats that no such error matters, it rounds to the very float that the function
@@ -135,6 +135,20 @@ static inline void exp_block(const float* x, float* y) {
     return nearly_fma(e.power, e.r * e.p, e.power);
   };
   math_block(x, y, nearly, [](float v) { return exp_f32(v); });
+}
+
+// y[i] = f32(factor * tanh(x[i] / factor)), in double and rounded once, for the numbers of a block. y may be x.
+static inline void softcap_block(double factor, const float* x, float* y) {
+  const double inverse = 1.0 / factor;
+  const auto nearly = [=](float v) {
+    constexpr uint64_t kSign = uint64_t{1} << 63;
+    const uint64_t bits = __builtin_bit_cast(uint64_t, static_cast<double>(v) * inverse);
+    const double size = __builtin_bit_cast(double, bits & ~kSign);
+    const double value = nearly_tanh(size < 22.0 ? size : 22.0);
+    return factor * __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, value) | (bits & kSign));
+  };
+  math_block(x, y, nearly,
+             [=](float v) { return static_cast<float>(factor * tanh_f64(static_cast<double>(v) / factor)); });
 }
 
 }   // namespace mote

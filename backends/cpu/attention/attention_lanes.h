@@ -5,6 +5,7 @@
 #pragma once
 #include "backends/cpu/attention/attention_kernels.h"
 #include "backends/cpu/attention/lanes.h"
+#include "core/base/math_blocks.h"
 
 namespace mote {
 namespace {
@@ -139,6 +140,21 @@ inline float soften_lanes(float* p, uint32_t begin, uint32_t end, float* record)
   return a;
 }
 
+// The soft cap of `cap_and_bias` for rows of 64 scores; those that nobody sees may be anything.
+inline void cap_rows(const AttentionJob& job, float* p, uint32_t rows) {
+  constexpr float kLog2EFloat = static_cast<float>(kLog2E);
+  float block[kMathBlock];
+  for (uint32_t first = 0; first < rows * kAttentionBlock; first += kMathBlock) {
+    const uint32_t left = rows * kAttentionBlock - first, count = left < kMathBlock ? left : kMathBlock;
+    for (uint32_t i = 0; i < kMathBlock; ++i) block[i] = i < count ? p[first + i] : 1.0f;
+    softcap_block(static_cast<double>(job.softcap), block, block);
+    for (uint32_t i = 0; i < count; ++i) {
+      const float capped = block[i] * kLog2EFloat;
+      p[first + i] = capped != capped ? __builtin_inff() : capped;
+    }
+  }
+}
+
 template <uint32_t kRows, class Element>
 void attend_group(const AttentionJob& job, const AttentionScratch& s, uint32_t block, Group& group, bool fetch) {
   constexpr uint32_t kWide = wide_for(kRows);
@@ -156,11 +172,12 @@ void attend_group(const AttentionJob& job, const AttentionScratch& s, uint32_t b
   for (; at < group.end; at += kLanes)
     score_lanes<kRows, 1>(keys + size_t{at} * job.key_dim, job.key_dim, q, p + at, ahead);
   const uint32_t scored = at;
+  if (job.softcap != 0) cap_rows(job, p, kRows);
   for (uint32_t r = 0; r < kRows; ++r) {
     const uint32_t item = group.first + r;
-    if (job.softcap != 0 || job.bias[item] != nullptr)
+    if (job.bias[item] != nullptr)
       for (at = group.begin / kLanes * kLanes; at < scored; at += kLanes)
-        cap_and_bias(job, item, block + at, p + r * kAttentionBlock + at);
+        add_bias(job, item, block + at, p + r * kAttentionBlock + at);
     const uint32_t first = first_visible(job, item), end = job.position[item] + 1;
     uint32_t from = first > block ? first - block : 0, to = end > block ? end - block : 0;
     from = from < kAttentionBlock ? from : kAttentionBlock;

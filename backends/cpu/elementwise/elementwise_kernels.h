@@ -65,20 +65,12 @@ void scale_all(const ElementwiseJob& job) {
   for (uint64_t i = 0; i < job.count; ++i) job.out[i] = job.factor * job.a[i];
 }
 void softcap_all(const ElementwiseJob& job) {
-  const double factor = static_cast<double>(job.factor), inverse = 1.0 / factor;
-  const auto nearly = [=](float x) {
-    constexpr uint64_t kSign = uint64_t{1} << 63;
-    const uint64_t bits = bits_as<uint64_t>(static_cast<double>(x) * inverse);
-    const double size = bits_as<double>(bits & ~kSign);
-    return factor * bits_as<double>(bits_as<uint64_t>(nearly_tanh(size < 22.0 ? size : 22.0)) | (bits & kSign));
-  };
-  const auto exactly = [=](float x) { return static_cast<float>(factor * tanh_f64(static_cast<double>(x) / factor)); };
   float block[kMathBlock];
   for (uint64_t first = 0; first < job.count; first += kMathBlock) {
     const uint32_t count = static_cast<uint32_t>(job.count - first < kMathBlock ? job.count - first : kMathBlock);
     for (uint32_t i = 0; i < count; ++i) block[i] = job.a[first + i];
     for (uint32_t i = count; i < kMathBlock; ++i) block[i] = 1.0f;
-    math_block(block, block, nearly, exactly);
+    softcap_block(static_cast<double>(job.factor), block, block);
     for (uint32_t i = 0; i < count; ++i) job.out[first + i] = block[i];
   }
 }
