@@ -2,6 +2,7 @@
 // their own. embed: y = row + bias, each sum rounded by itself. pool by mean: each column is one double that grows by
 // the rows in rising order, divided by their number in double and rounded once; the others copy a row.
 #include <cstring>
+#include <span>
 
 #include "backends/cpu/step.h"
 #include "core/ops/rope_angles.h"
@@ -18,17 +19,22 @@ const uint8_t* matrix_row(const Matrix& matrix, uint64_t row) {
 // The session has checked the tokens; one that is outside the matrix is refused here all the same.
 Status run_embed(const PreparedStep& prepared, const RunContext& context) {
   const Matrix& matrix = prepared.step->matrix;
-  float* y = context.output(prepared);
-  for (size_t row = 0; row < context.batch.tokens.size(); ++row) {
-    const int32_t token = context.batch.tokens[row];
+  const Vector& bias = prepared.step->bias;
+  const std::span<const int32_t> tokens = context.batch.tokens;
+  for (const int32_t token : tokens) {
     if (token < 0 || static_cast<uint32_t>(token) >= matrix.rows)
       return Status::error(Code::invalid_argument, "token {} is outside {} with its {} rows", token, matrix.name,
                            matrix.rows);
-    dequantize_row(matrix.format, matrix_row(matrix, static_cast<uint32_t>(token)), matrix.columns,
-                   y + row * matrix.columns);
-    const Vector& bias = prepared.step->bias;
-    for (size_t i = 0; i < bias.count; ++i) y[row * matrix.columns + i] += bias.data[i];
   }
+  float* y = context.output(prepared);
+  const uint32_t rows = static_cast<uint32_t>(tokens.size());
+  for_rows(context.parallel, rows, uint64_t{matrix.columns} * 30, [&](uint32_t begin, uint32_t end, uint32_t) {
+    for (size_t row = begin; row < end; ++row) {
+      float* to = y + row * matrix.columns;
+      dequantize_row(matrix.format, matrix_row(matrix, static_cast<uint32_t>(tokens[row])), matrix.columns, to);
+      for (size_t i = 0; i < bias.count; ++i) to[i] += bias.data[i];
+    }
+  });
   return {};
 }
 
@@ -57,7 +63,7 @@ Status run_rope_angles(const PreparedStep& prepared, const RunContext& context) 
   const Step& step = *prepared.step;
   const uint32_t rows = context.rows(step.output), columns = step.output.columns;
   float* y = context.output(prepared);
-  for_pieces(context.parallel, rows, 8, uint64_t{rows} * columns * 50, [&](uint32_t begin, uint32_t end, uint32_t) {
+  for_rows(context.parallel, rows, uint64_t{columns} * 300, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (uint32_t row = begin; row < end; ++row)
       rope_angles_row(step.attributes.rope_angles, context.batch.first_position + row, y + size_t{row} * columns);
   });

@@ -82,4 +82,12 @@ void for_pieces(const Parallel& parallel, uint32_t count, uint32_t piece, uint64
   });
 }
 
+// The same for rows that cost `row_cost` each: pieces that are worth claiming, of one row where rows are dear.
+template <class Body>
+void for_rows(const Parallel& parallel, uint32_t rows, uint64_t row_cost, Body&& body) {
+  constexpr uint64_t kPiece = 8'000;
+  const uint64_t piece = row_cost >= kPiece ? 1 : kPiece / (row_cost + 1);
+  for_pieces(parallel, rows, static_cast<uint32_t>(piece), rows * row_cost, body);
+}
+
 }   // namespace mote

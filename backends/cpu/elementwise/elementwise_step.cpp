@@ -24,7 +24,7 @@ Status run_elements(const PreparedStep& prepared, const RunContext& context, Ele
   const float* a = context.input(prepared, 0);
   const float* b = op_info(prepared.step->op).n_inputs > 1 ? context.input(prepared, 1) : nullptr;
   float* out = context.output(prepared);
-  for_pieces(context.parallel, rows, 8, uint64_t{rows} * columns * cost, [&](uint32_t begin, uint32_t end, uint32_t) {
+  for_rows(context.parallel, rows, uint64_t{columns} * cost, [&](uint32_t begin, uint32_t end, uint32_t) {
     const size_t first = size_t{begin} * columns;
     kernel({a + first, b == nullptr ? nullptr : b + first, out + first, uint64_t{end - begin} * columns, factor});
   });
@@ -61,7 +61,7 @@ Status run_rope(const PreparedStep& prepared, const RunContext& context) {
   const float *x = context.input(prepared, 0), *angles = context.input(prepared, 1);
   float* y = context.output(prepared);
   const RopeAttributes& attributes = step.attributes.rope;
-  for_pieces(context.parallel, rows, 8, uint64_t{rows} * columns * 2, [&](uint32_t begin, uint32_t end, uint32_t) {
+  for_rows(context.parallel, rows, uint64_t{columns} * 2, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (size_t row = begin; row < end; ++row)
       prepared.elementwise->rope(
           {x + row * columns, angles + row * attributes.n_rotated, y + row * columns, attributes});

@@ -19,7 +19,7 @@ Status run_norm(const PreparedStep& prepared, const RunContext& context, void (*
   const uint32_t rows = context.rows(step.output), columns = step.output.columns, width = norm_width(step);
   const float* x = context.input(prepared, 0);
   float* y = context.output(prepared);
-  for_pieces(context.parallel, rows, 4, uint64_t{rows} * columns, [&](uint32_t begin, uint32_t end, uint32_t) {
+  for_rows(context.parallel, rows, columns, [&](uint32_t begin, uint32_t end, uint32_t) {
     for (size_t at = size_t{begin} * columns; at < size_t{end} * columns; at += width)
       kernel({x + at, step.vector.data, step.bias.data, y + at, width, step.attributes.norm.epsilon});
   });
