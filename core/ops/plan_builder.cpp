@@ -167,7 +167,13 @@ State PlanBuilder::add_state(const StateInfo& info) {
     }
     states_[counts_.states] = info;
   }
-  return {static_cast<uint16_t>(counts_.states++), phase_, false, info.n_kv_heads, info.key_dim, info.value_dim, info.window};
+  return {static_cast<uint16_t>(counts_.states++),
+          phase_,
+          false,
+          info.n_kv_heads,
+          info.key_dim,
+          info.value_dim,
+          info.window};
 }
 
 State PlanBuilder::kv_state(uint32_t n_kv_heads, uint32_t key_dim, uint32_t value_dim, uint32_t window) {
