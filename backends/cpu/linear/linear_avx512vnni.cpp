@@ -2,6 +2,7 @@
 // kernels.inc.
 #include "backends/cpu/linear/blocks_avx512.h"
 #include "backends/cpu/linear/elements_avx512.h"
+#include "backends/cpu/linear/super_block_rare_formats_avx512.h"
 #include "backends/cpu/linear/super_blocks_avx512.h"
 #include "mote_build.h"
 
@@ -29,6 +30,12 @@ template <>
 constexpr LinearKernel kKernel<Format::q5_k> = kSuperBlockKernel<SuperBlockQ5K>;
 template <>
 constexpr LinearKernel kKernel<Format::q6_k> = kSuperBlockKernel<SuperBlockQ6K>;
+template <>
+constexpr LinearKernel kKernel<Format::q2_k> = kSuperBlockKernel<SuperBlockQ2K>;
+template <>
+constexpr LinearKernel kKernel<Format::q3_k> = kSuperBlockKernel<SuperBlockQ3K>;
+template <>
+constexpr LinearKernel kKernel<Format::iq4_xs> = kSuperBlockKernel<SuperBlockIq4Xs>;
 template <>
 constexpr LinearKernel kKernel<Format::f32> = kElementsKernel<ElementsF32>;
 template <>
