@@ -3,20 +3,6 @@
 #include "core/model/architecture.h"
 
 namespace mote {
-namespace {
-
-// What the tokenizer of this file will say; a session is quoted before there is one.
-uint64_t longest_piece_bytes(const gguf::File& file) {
-  uint64_t longest = 0;
-  gguf::Entry pieces;
-  if (!file.find("tokenizer.ggml.tokens", &pieces) || pieces.element_type != gguf::Type::string) return 0;
-  gguf::StringCursor cursor(pieces);
-  for (std::string_view piece; cursor.next(&piece);)
-    if (piece.size() > longest) longest = piece.size();
-  return longest;
-}
-
-}   // namespace
 
 ModelFiles take_files(Arena& arena, const ModelSource& source) {
   ModelFiles files;
@@ -101,13 +87,12 @@ Status ModelOpening::layout_tokenizer() {
                                   "the model has no tokenizer: there is no tokenizer.ggml.model in its metadata");
     return {};
   }
-  const Result<Tokenizer*> tokenizer = Tokenizer::create(file_, arena_);
+  const Result<Tokenizer*> tokenizer = Tokenizer::create(file_, arena_, &piece_bytes_);
   if (!tokenizer.ok()) {
     no_tokenizer_ = tokenizer.status();
     return no_tokenizer_.code() == Code::unsupported ? Status() : no_tokenizer_;
   }
   tokenizer_ = tokenizer.value();
-  piece_bytes_ = tokenizer_ == nullptr ? longest_piece_bytes(file_) : tokenizer_->longest_piece_bytes();
   return {};
 }
 

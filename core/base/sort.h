@@ -6,7 +6,8 @@
 
 namespace mote {
 
-// By a heap: at most about 2 n log2(n) comparisons whatever the order was, and no stack. Equal items come in any order.
+// By a heap: at most about 1.5 n log2(n) comparisons whatever the order was, usually a little over n log2(n), and no
+// stack. Equal items come in any order.
 template <class T, class Less>
 void heap_sort(std::span<T> items, Less less) {
   size_t begin = items.size() / 2, end = items.size();   // [begin, end) is a heap, what follows is in its place
@@ -15,11 +16,17 @@ void heap_sort(std::span<T> items, Less less) {
       --begin;
     else
       std::swap(items[0], items[--end]);
-    for (size_t root = begin, child; (child = 2 * root + 1) < end; root = child) {
+    // The item at `begin` goes down to a leaf along the larger children, and from there up to its place: it mostly
+    // came from the end, and belongs near it (Wegener, "Bottom-up heapsort", 1993).
+    const T item = items[begin];
+    size_t hole = begin;
+    for (size_t child; (child = 2 * hole + 1) < end; hole = child) {
       if (child + 1 < end && less(items[child], items[child + 1])) ++child;
-      if (!less(items[root], items[child])) break;
-      std::swap(items[root], items[child]);
+      items[hole] = items[child];
     }
+    for (size_t parent; hole > begin && less(items[parent = (hole - 1) / 2], item); hole = parent)
+      items[hole] = items[parent];
+    items[hole] = item;
   }
 }
 

@@ -47,11 +47,12 @@ Result<bool> adds(const gguf::File& file, std::string_view key, std::string_view
 
 }   // namespace
 
-Result<Tokenizer*> Tokenizer::create(const gguf::File& file, Arena& arena) {
+Result<Tokenizer*> Tokenizer::create(const gguf::File& file, Arena& arena, uint64_t* piece_bytes) {
   Tokenizer measured;
   auto* tokenizer = arena.create<Tokenizer>();
   Tokenizer& target = tokenizer == nullptr ? measured : *tokenizer;
   MOTE_RETURN_IF_ERROR(target.open(file, arena));
+  if (piece_bytes != nullptr) *piece_bytes = target.longest_piece_bytes();
   if (!arena.measuring()) MOTE_RETURN_IF_ERROR(arena.status("the tokenizer"));
   return tokenizer;
 }

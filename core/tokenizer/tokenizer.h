@@ -42,9 +42,9 @@ struct Encoded {
 class Tokenizer {
  public:
   // Reads tokenizer.* of the file, whose bytes must outlive the tokenizer. While the arena measures, the value is
-  // nullptr and arena.used_bytes() grows by exactly what opening takes. bad_model and unsupported name the key, what
-  // was found and what is allowed.
-  static Result<Tokenizer*> create(const gguf::File& file, Arena& arena);
+  // nullptr and arena.used_bytes() grows by exactly what opening takes. *piece_bytes becomes longest_piece_bytes(),
+  // also then. bad_model and unsupported name the key, what was found and what is allowed.
+  static Result<Tokenizer*> create(const gguf::File& file, Arena& arena, uint64_t* piece_bytes = nullptr);
 
   uint32_t n_vocab() const { return vocabulary_.size(); }
   const Vocabulary& vocabulary() const { return vocabulary_; }

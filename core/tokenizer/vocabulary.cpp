@@ -12,10 +12,12 @@ namespace {
 
 constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens", kTypesKey = "tokenizer.ggml.token_type";
 
-uint64_t hash_of(std::string_view text, bool spell_spaces) {
+uint64_t hash_of(std::string_view text, bool spell_spaces, bool has_length_before = false) {
   PieceHash hash;
-  for (SpelledBytes bytes(text, spell_spaces); !bytes.done();) hash.add(bytes.next());
-  return hash.value();
+  if (hash.add_all(text, spell_spaces, has_length_before)) return hash.value();
+  PieceHash spelled;
+  for (SpelledBytes bytes(text, spell_spaces); !bytes.done();) spelled.add(bytes.next());
+  return spelled.value();
 }
 
 bool same_spelling(std::string_view a, std::string_view b, bool spell_spaces) {
@@ -60,16 +62,21 @@ Status Vocabulary::open(const gguf::File& file, TokenizerKind kind, Arena& arena
 
   // How much the control and user-defined pieces take must be known before anything is placed.
   uint64_t n_specials = 0, special_bytes = 0;
+  size_t longest = 0;
   gguf::StringCursor cursor(tokens);
   std::string_view piece;
   for (uint32_t id = 0; cursor.next(&piece); ++id) {
+    longest = std::max(longest, piece.size());
     const auto type = load_le<int32_t>(types.value + 4 * uint64_t{id});
+    // Most pieces are ordinary and short: no check has anything against them.
+    if (type == static_cast<int32_t>(PieceType::normal) && piece.size() <= kMaxScoredBytes / 3) continue;
     if (type < 0 || type > 6)
       return Status::error(Code::bad_model, "{}: piece {} has type {}, known are 0 to 6", kTypesKey, id, type);
     const auto known_type = static_cast<PieceType>(type);
     MOTE_RETURN_IF_ERROR(check_piece(id, piece, known_type, &special_bytes));
     if (has_special_text(known_type)) ++n_specials;
   }
+  longest_bytes_ = static_cast<uint32_t>(longest);
   if (special_bytes > UINT32_MAX)
     return Status::error(Code::unsupported, "{}: control and user-defined pieces take {} bytes, mote holds up to {}",
                          kTokensKey, special_bytes, UINT32_MAX);
@@ -122,16 +129,30 @@ Status Vocabulary::index_pieces(const gguf::Entry& tokens) {
     std::string_view piece;
     for (uint32_t i = 0; i < n && cursor.next(&piece); ++i) {
       offsets_[first + i] = static_cast<uint32_t>(piece.data() - pieces_);
-      longest_bytes_ = std::max(longest_bytes_, static_cast<uint32_t>(piece.size()));
-      hashes[i] = has_prefixes() ? hash_with_prefixes(piece) : hash(piece);
+      hashes[i] = has_prefixes() ? hash_with_prefixes(piece) : hash_of(piece, spells_spaces(), true);
       prefetch(hashes[i]);
     }
     // Where the next text begins is where the last piece of this group ends.
     offsets_[first + n] =
         static_cast<uint32_t>(static_cast<uint64_t>(piece.data() + piece.size() - pieces_) + kLengthBytes);
-    for (uint32_t i = 0; i < n; ++i) MOTE_RETURN_IF_ERROR(index_piece(first + i, hashes[i]));
+    for (uint32_t id = first; id < first + n; ++id) {
+      if (type(id) == PieceType::unused) continue;
+      const int64_t there = index_.insert(hashes[id - first], id, [&](uint32_t other) {
+        return same_spelling(spelling(other), spelling(id), spells_spaces());
+      });
+      if (there != -1 || spelling(id).empty()) return index_error(id, there);
+    }
   }
   return {};
+}
+
+Status Vocabulary::index_error(uint32_t id, int64_t there) const {
+  if (spelling(id).empty())
+    return Status::error(Code::bad_model, "{}: piece {} is empty, which only unused pieces may be", kTokensKey, id);
+  if (there >= 0)
+    return Status::error(Code::bad_model, "{}: pieces {} and {} are both {}", kTokensKey, there, id, spelling(id));
+  return Status::error(Code::bad_model, "{}: piece {} collides with over {} others", kTokensKey, id,
+                       SlotTable::kMaxProbes);
 }
 
 // Notes what the piece begins with, at the end of each character.
@@ -145,21 +166,6 @@ uint64_t Vocabulary::hash_with_prefixes(std::string_view piece) {
     prefixes_[static_cast<size_t>(bit / 64)] |= uint64_t{1} << (bit % 64);
   }
   return hash.value();
-}
-
-Status Vocabulary::index_piece(uint32_t id, uint64_t hash) {
-  if (type(id) == PieceType::unused) return {};
-  const std::string_view piece = spelling(id);
-  if (piece.empty())
-    return Status::error(Code::bad_model, "{}: piece {} is empty, which only unused pieces may be", kTokensKey, id);
-  const int64_t there =
-      index_.insert(hash, id, [&](uint32_t other) { return same_spelling(spelling(other), piece, spells_spaces()); });
-  if (there >= 0)
-    return Status::error(Code::bad_model, "{}: pieces {} and {} are both {}", kTokensKey, there, id, piece);
-  if (there == -2)
-    return Status::error(Code::bad_model, "{}: piece {} collides with over {} others", kTokensKey, id,
-                         SlotTable::kMaxProbes);
-  return {};
 }
 
 void Vocabulary::collect_specials() {
@@ -178,7 +184,8 @@ void Vocabulary::collect_specials() {
   }
   const auto text = [this](const Special& s) { return std::string_view(special_text_.data() + s.offset, s.bytes); };
   heap_sort(specials_, [&](const Special& a, const Special& b) {
-    return text(a) != text(b) ? text(a) < text(b) : a.offset < b.offset;
+    const int order = text(a).compare(text(b));
+    return order != 0 ? order < 0 : a.offset < b.offset;
   });
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/base/arena.h"
+#include "core/base/bytes.h"
 #include "core/gguf/file.h"
 
 namespace mote {
@@ -58,17 +59,58 @@ class SpelledBytes {
   bool spell_spaces_;
 };
 
-// FNV-1a with a last mix, so that both ends of the word are good.
+// The hash of a text, of which eight bytes at a time go through a multiplication; byte by byte or whole words at once,
+// it comes to the same. Both ends of the number are good.
 class PieceHash {
  public:
-  void add(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001B3u; }
+  void add(uint8_t byte) {
+    word_ |= uint64_t{byte} << (8 * n_);
+    if (++n_ == 8) add_word(word_), word_ = 0, n_ = 0;
+  }
+  // The whole text, when nothing was added yet. False: there is a blank in it, and blanks are spelled otherwise. Of a
+  // text of which GGUF's length stands before it, eight bytes that end with it can be read whatever its own length is.
+  bool add_all(std::string_view text, bool stops_at_blank, bool has_length_before = false) {
+    const auto* at = reinterpret_cast<const uint8_t*>(text.data());
+    const size_t words = text.size() / 8;
+    for (size_t i = 0; i < words; ++i) {
+      const auto word = load_le<uint64_t>(at + 8 * i);
+      if (stops_at_blank && has_blank(word)) return false;
+      add_word(word);
+    }
+    n_ = static_cast<uint32_t>(text.size() % 8);
+    word_ = has_length_before ? last_bytes(at + text.size(), n_) : tail(at, text.size());
+    return !(stops_at_blank && has_blank(word_));
+  }
   uint64_t value() const {
-    const uint64_t mixed = (value_ ^ value_ >> 32) * 0x9E3779B97F4A7C15u;
-    return mixed ^ mixed >> 29;
+    const uint64_t mixed = (state_ ^ word_ ^ uint64_t{n_} << 56) * 0x9E3779B97F4A7C15u;
+    const uint64_t again = (mixed ^ mixed >> 32) * 0xD6E8FEB86659FD93u;
+    return again ^ again >> 29;
   }
 
  private:
-  uint64_t value_ = 0xCBF29CE484222325u;
+  void add_word(uint64_t word) {
+    state_ = (state_ ^ word) * 0x9E3779B97F4A7C15u;
+    state_ ^= state_ >> 29;
+  }
+  static uint64_t last_bytes(const uint8_t* end, size_t n) {   // n < 8
+    return load_le<uint64_t>(end - 8) >> 1 >> (63 - 8 * n);
+  }
+  // The last size % 8 bytes; nothing outside of the text is read.
+  static uint64_t tail(const uint8_t* at, size_t size) {
+    const size_t n = size % 8;
+    if (size >= 8) return last_bytes(at + size, n);
+    if (n == 0) return 0;
+    if (n >= 4) return load_le<uint32_t>(at) | uint64_t{load_le<uint32_t>(at + n - 4)} << (8 * (n - 4));
+    return at[0] | uint64_t{at[n / 2]} << (8 * (n / 2)) | uint64_t{at[n - 1]} << (8 * (n - 1));
+  }
+  static bool has_blank(uint64_t word) {   // a byte that is 0 once blanks are taken off
+    constexpr uint64_t kOnes = 0x0101010101010101u;
+    const uint64_t other = word ^ kOnes * ' ';
+    return ((other - kOnes) & ~other & kOnes * 0x80) != 0;
+  }
+
+  uint64_t state_ = 0xCBF29CE484222325u, word_ = 0;
+  uint32_t n_ = 0;   // bytes in word_
 };
 
 // A hash table of numbers below 2^24 - 1 kept by somebody else; each slot has eight bits of the hash for a first look.
@@ -201,7 +243,7 @@ class Vocabulary {
 
   Status check_piece(uint32_t id, std::string_view piece, PieceType type, uint64_t* special_bytes) const;
   Status index_pieces(const gguf::Entry& tokens);
-  Status index_piece(uint32_t id, uint64_t hash);
+  Status index_error(uint32_t id, int64_t there) const;
   bool has_prefixes() const { return kind_ == TokenizerKind::unigram || kind_ == TokenizerKind::word_pieces; }
   uint64_t hash_with_prefixes(std::string_view piece);
   void collect_specials();

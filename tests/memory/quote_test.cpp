@@ -201,11 +201,28 @@ TEST_CASE("Every size below the quote is refused without a byte written behind i
   CHECK(n_wrong == 0);
 }
 
+// With a last piece of that many bytes.
+GgufBuilder with_long_piece(GgufBuilder file, size_t n_bytes) {
+  for (GgufBuilder::Metadata& entry : file.entries) {
+    if (entry.key != "tokenizer.ggml.tokens") continue;
+    uint64_t count = 0, length = 0;
+    std::memcpy(&count, entry.value.data() + 4, sizeof count);
+    size_t at = 12;
+    for (uint64_t i = 0; i + 1 < count; ++i, at += 8 + static_cast<size_t>(length))
+      std::memcpy(&length, entry.value.data() + at, sizeof length);
+    entry.value.resize(at);
+    append_text(entry.value, std::string(n_bytes, 'x'));
+  }
+  return file;
+}
+
 TEST_CASE("A session's quote is the same before and after the model is open", "[memory][quote]") {
   const char* backend = GENERATE(from_range(exact_backends()));
   const uint32_t threads = GENERATE(1u, 3u);
   const Engine engine(with_cpu(backend).c_str(), threads);
-  for (const GgufBuilder& file : toy_files()) {
+  std::vector<GgufBuilder> files = toy_files();
+  files.push_back(with_long_piece(toy_llama({.tokenizer = ToyTokenizer::sentencepiece}), 64));   // fills its line
+  for (const GgufBuilder& file : files) {
     const Bytes bytes = file.bytes();
     const Model model(engine, bytes);
     mote_model_info info{};

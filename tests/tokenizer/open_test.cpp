@@ -45,6 +45,28 @@ std::string key(const char* name) { return std::string(kPrefix) + name; }
 
 }   // namespace
 
+TEST_CASE("The hash of a text is the same byte by byte and in words, wherever it stands", "[tokenizer][open]") {
+  const std::string letters = "8 bytes.the rest of a text, some words long";   // its first 8 bytes stand for a length
+  int n_wrong = 0, n_equal = 0;
+  std::vector<uint64_t> seen;
+  for (size_t size = 0; size + 8 <= letters.size(); ++size) {
+    const std::string text = letters.substr(8, size);   // with nothing readable before or behind it
+    PieceHash bytes, words, behind_length, stopped;
+    for (const char c : text) bytes.add(static_cast<uint8_t>(c));
+    n_wrong += !words.add_all(text, false) || words.value() != bytes.value();
+    const std::string_view in_file(letters.data() + 8, size);
+    n_wrong += !behind_length.add_all(in_file, false, true) || behind_length.value() != bytes.value();
+    n_wrong += stopped.add_all(text, true) != (text.find(' ') == std::string::npos);
+    for (const uint64_t other : seen) n_equal += other == bytes.value();
+    seen.push_back(bytes.value());
+  }
+  PieceHash zero, two_zeros;
+  zero.add(0), two_zeros.add(0), two_zeros.add(0);
+  n_equal += zero.value() == two_zeros.value() || zero.value() == PieceHash().value();
+  CHECK(n_wrong == 0);
+  CHECK(n_equal == 0);
+}
+
 TEST_CASE("A tokenizer takes exactly what was quoted, and one byte less is a status", "[tokenizer][memory]") {
   for (const GgufBuilder& builder :
        {toy_byte_level(small_toy()), toy_sentencepiece({"a", "b", "ab"}, {"<x>"}),
