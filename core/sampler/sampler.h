@@ -30,6 +30,7 @@
 #include "core/base/arena.h"
 #include "core/base/listing.h"
 #include "core/base/result.h"
+#include "core/sampler/row_scan.h"
 
 namespace mote {
 
@@ -77,8 +78,8 @@ inline constexpr int32_t kMaxNgram = 64;   // bounds no_repeat_ngram to 64 compa
 
 class Sampler {
  public:
-  // Takes (or, with a measuring arena, counts) 16 bytes per token of the vocabulary and 8 per bias. The arena's
-  // memory must outlive the sampler. The chain is empty afterwards: probabilities as the logits have them.
+  // Takes (or, with a measuring arena, counts) 16 bytes per token of the vocabulary, what RowScan takes and 8 per bias.
+  // The arena's memory must outlive the sampler. The chain is empty afterwards: probabilities as the logits have them.
   void layout(Arena& arena, const SamplerShape& shape);
 
   // What `set` would say but for the room for biases: also while measuring, when there is none yet.
@@ -111,14 +112,27 @@ class Sampler {
   static constexpr uint32_t kNotThere = UINT32_MAX;
 
   Status check(size_t index, const SamplerStage& stage) const;
-  Status load(std::span<const float> logits, uint64_t position);
+  // Where the first stage that cuts keeps few candidates whatever the other ones are, those alone are looked at.
+  struct FirstCut {
+    uint32_t stage = kNotThere;   // its place in the chain; kNotThere: all candidates matter
+    double scale = 1;             // the product of the temperatures before it
+  };
+  FirstCut first_cut() const;
+  bool is_passed_over(const SamplerStage& stage) const;
+  void mark_changed(uint32_t n_stages, std::span<const int32_t> history);
+  float least_wanted(const FirstCut& cut) const;
+  Status load(std::span<const float> logits, uint64_t position, const FirstCut& cut, std::span<const int32_t> history);
+  bool run_chain(const FirstCut& cut, std::span<const int32_t> history);
   void run(const SamplerStage& stage, std::span<const int32_t> history);
   template <class Keep>
   void keep_if(Keep keep);
   void keep_only(uint32_t index);
   uint32_t best() const;                // index of the largest score, lowest id among equals
   uint32_t find(int32_t token) const;   // index of a candidate, or kNotThere
-  double weight_sum();                  // sets largest_ and returns the sum of the weights
+  struct Weights {
+    double sum, entropy;   // in nats, of the candidates as they are
+  };
+  Weights weights() const;   // largest_ is set
   void keep_weights(double least);
 
   void temperature(double value);
@@ -134,13 +148,14 @@ class Sampler {
   void logit_bias();
   template <class Change>
   void change_seen(std::span<const int32_t> window, Change change);
-  double entropy(double sum) const;
 
   SamplerStage stages_[kMaxSamplerStages] = {};
   uint32_t stage_count_ = 0;
-  bool greedy_ = false;
+  bool greedy_ = false, is_rebased_ = false;
   uint32_t n_vocab_ = 0, count_ = 0, bias_count_ = 0;
-  double largest_ = 0, sum_ = 0;   // of the candidates that are left, once `apply` is done
+  double largest_ = 0;   // of the candidates that are left, once `apply` is done; stages set it for themselves
+
+  RowScan scan_;
 
   // Candidates by rising id. A score is always finite.
   std::span<double> score_;     // [n_vocab]

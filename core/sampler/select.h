@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace mote {
 
@@ -25,8 +26,8 @@ namespace select_detail {
 constexpr uint32_t kBins = 256, kFew = 64;
 
 struct Bin {
-  double weight, lowest, highest;
-  uint32_t count;
+  double weight = 0, lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+  uint32_t count = 0;
 };
 struct Element {
   double key, weight;
@@ -57,7 +58,7 @@ class Binning {
   }
   uint32_t bin(double key) const {
     if (by_bits_) return static_cast<uint32_t>((rising_bits(key) - lowest_bits_) >> shift_);
-    return static_cast<uint32_t>((key - lowest_) * zoom_ * scale_);
+    return static_cast<uint32_t>(static_cast<int32_t>((key - lowest_) * zoom_ * scale_));   // vectors have this one
   }
 
  private:
@@ -68,10 +69,9 @@ class Binning {
 };
 
 // Counts an element into its bin, unless its weight is 0.
-inline void put(Bin (&bins)[kBins], const Binning& binning, double key, double weight) {
+inline void put(Bin& bin, double key, double weight) {
   if (weight == 0) return;
-  Bin& bin = bins[binning.bin(key)];
-  if (bin.count++ == 0) bin.lowest = bin.highest = key;
+  ++bin.count;
   bin.lowest = std::min(bin.lowest, key), bin.highest = std::max(bin.highest, key);
   bin.weight += weight;
 }
@@ -81,13 +81,14 @@ template <class Key, class Weight>
 void put_all(Bin (&bins)[kBins], const Binning& binning, uint32_t count, Key key, Weight weight) {
   constexpr uint32_t kRun = 64;
   double keys[kRun], weights[kRun];
-  uint32_t i = 0;
+  uint32_t numbers[kRun], i = 0;
   for (; i + kRun <= count; i += kRun) {
     for (uint32_t j = 0; j < kRun; ++j) keys[j] = key(i + j);
     for (uint32_t j = 0; j < kRun; ++j) weights[j] = weight(i + j);
-    for (uint32_t j = 0; j < kRun; ++j) put(bins, binning, keys[j], weights[j]);
+    for (uint32_t j = 0; j < kRun; ++j) numbers[j] = binning.bin(keys[j]);
+    for (uint32_t j = 0; j < kRun; ++j) put(bins[numbers[j]], keys[j], weights[j]);
   }
-  for (; i < count; ++i) put(bins, binning, key(i), weight(i));
+  for (; i < count; ++i) put(bins[binning.bin(key(i))], key(i), weight(i));
 }
 
 // The elements of one key, any number of them.
@@ -130,27 +131,37 @@ Crossing cross_few(uint32_t count, double target, Passes how, Key key, Weight we
   return {found == 0 ? highest : few[found - 1].key, rank};
 }
 
+template <class Weight>
+double sum_of(uint32_t count, Weight weight) {
+  double sum = 0;
+  for (uint32_t i = 0; i < count; ++i) sum += weight(i);
+  return sum;
+}
+
 }   // namespace select_detail
 
 // Elements 0 ... count - 1 (count >= 1) with key(i), finite and below 1e301 in magnitude, and weight(i) >= 0.
 // Elements of equal key count in the order of their index, elements of weight 0 not at all. If the sum never
-// passes, the last element is the answer. The target is above 0, or 0 with Passes::above.
-// Sums are taken in a fixed order, so the answer is the same everywhere.
-template <class Key, class Weight>
-Crossing find_crossing(uint32_t count, double target, Passes how, Key key, Weight weight) {
+// passes, the last element is the answer. target_of(total weight) is above 0, or 0 with Passes::above.
+// Sums are taken in a fixed order, so the answer is the same everywhere. While many elements are in question, weights
+// (exponentials) are asked for once.
+template <class TargetOf, class Key, class Weight>
+Crossing find_crossing_of(uint32_t count, TargetOf target_of, Passes how, Key key, Weight weight) {
   using namespace select_detail;
-  double lowest = key(0), highest = lowest, before = 0;
+  double lowest = key(0), highest = lowest, before = 0, target = 0;
   for (uint32_t i = 1; i < count; ++i) lowest = std::min(lowest, key(i)), highest = std::max(highest, key(i));
   uint32_t left = count;   // elements with a key in [lowest, highest]; `before`: the weight of those below
-  for (bool by_bits = false; left > kFew && lowest < highest; by_bits = !by_bits) {
+  if (count <= kFew || lowest == highest) target = target_of(sum_of(count, weight));
+  bool is_first = true;
+  for (bool by_bits = false; left > kFew && lowest < highest; by_bits = !by_bits, is_first = false) {
     Bin bins[kBins];
-    for (Bin& bin : bins) bin = {0, 0, 0, 0};
     const Binning binning(lowest, highest, by_bits);
-    if (left == count) {
+    if (is_first) {
       put_all(bins, binning, count, key, weight);
+      target = target_of(sum_of(kBins, [&bins](uint32_t b) { return bins[b].weight; }));
     } else {
       for (uint32_t i = 0; i < count; ++i)
-        if (const double k = key(i); k >= lowest && k <= highest) put(bins, binning, k, weight(i));
+        if (const double k = key(i); k >= lowest && k <= highest) put(bins[binning.bin(k)], k, weight(i));
     }
     uint32_t chosen = 0;
     double sum = before;
@@ -164,6 +175,11 @@ Crossing find_crossing(uint32_t count, double target, Passes how, Key key, Weigh
   }
   return lowest == highest ? cross_equal(count, target, how, key, weight, lowest, before)
                            : cross_few(count, target, how, key, weight, lowest, highest, before);
+}
+
+template <class Key, class Weight>
+Crossing find_crossing(uint32_t count, double target, Passes how, Key key, Weight weight) {
+  return find_crossing_of(count, [target](double) { return target; }, how, key, weight);
 }
 
 }   // namespace mote

@@ -14,6 +14,21 @@ double bounded(double score) {
   return score > kLargestScore ? kLargestScore : score < -kLargestScore ? -kLargestScore : score;
 }
 
+// The largest of measure(score), at least `least`. Four at a time, or each would wait for the one before.
+template <class Measure>
+double largest_of(std::span<const double> scores, double least, Measure measure) {
+  double found[4] = {least, least, least, least};
+  size_t i = 0;
+  for (; i + 4 <= scores.size(); i += 4)
+    for (size_t j = 0; j < 4; ++j) found[j] = std::max(found[j], measure(scores[i + j]));
+  for (; i < scores.size(); ++i) found[0] = std::max(found[0], measure(scores[i]));
+  return std::max(std::max(found[0], found[1]), std::max(found[2], found[3]));
+}
+
+double magnitude(double x) {
+  return __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & ~(uint64_t{1} << 63));
+}
+
 }   // namespace
 
 // ---------------------------------------------------------------- candidates
@@ -38,9 +53,9 @@ void Sampler::keep_only(uint32_t index) {
 }
 
 uint32_t Sampler::best() const {
+  const double largest = largest_of(score_.first(count_), score_[0], [](double score) { return score; });
   uint32_t best = 0;
-  for (uint32_t i = 1; i < count_; ++i)
-    if (score_[i] > score_[best]) best = i;
+  while (score_[best] != largest) ++best;
   return best;
 }
 
@@ -52,21 +67,19 @@ uint32_t Sampler::find(int32_t token) const {
   return at == candidates.end() || *at != token ? kNotThere : static_cast<uint32_t>(at - candidates.begin());
 }
 
-// Sets largest_. Weights are e^(score - largest_), made in runs that a compiler can vectorise; the sum is taken in
-// rising order all the same.
-double Sampler::weight_sum() {
+// Weights are e^(score - largest_), made in runs that a compiler can vectorise; the sums are taken in rising order all
+// the same.
+Sampler::Weights Sampler::weights() const {
   constexpr uint32_t kRun = 64;
-  largest_ = score_[best()];
   const double largest = largest_;
-  const double* score = score_.data();
-  double weights[kRun], sum = 0;
-  uint32_t i = 0;
-  for (; i + kRun <= count_; i += kRun) {
-    for (uint32_t j = 0; j < kRun; ++j) weights[j] = exp_lane_f64(score[i + j] - largest);
-    for (const double weight : weights) sum += weight;
+  double weights[kRun], sum = 0, mean = 0;
+  for (uint32_t i = 0; i < count_; i += kRun) {
+    const uint32_t n = std::min(kRun, count_ - i);
+    const double* score = score_.data() + i;
+    for (uint32_t j = 0; j < n; ++j) weights[j] = exp_lane_f64(score[j] - largest);
+    for (uint32_t j = 0; j < n; ++j) sum += weights[j], mean += weights[j] * (largest - score[j]);
   }
-  for (; i < count_; ++i) sum += exp_lane_f64(score[i] - largest);
-  return sum;
+  return {sum, mean / sum + log_f64(sum)};
 }
 
 // Keeps weights of at least `least`, and the largest. The exponential is only asked for where its logarithm leaves
@@ -92,12 +105,13 @@ void Sampler::top_k(int32_t k) {
 
 void Sampler::top_p(double p) {
   if (p >= 1) return;
-  const double sum = weight_sum();
+  largest_ = score_[best()];
   const double* score = score_.data();
   const auto closeness = [score, largest = largest_](uint32_t i) { return score[i] - largest; };
   const auto weight = [closeness](uint32_t i) { return exp_lane_f64(closeness(i)); };
   // From the least probable up: the first with which the running sum is above 1 - p stays.
-  const Crossing first = find_crossing(count_, (1.0 - p) * sum, Passes::above, closeness, weight);
+  const Crossing first =
+      find_crossing_of(count_, [p](double sum) { return (1.0 - p) * sum; }, Passes::above, closeness, weight);
   uint32_t equal = 0;
   for (uint32_t i = 0; i < count_; ++i) equal += closeness(i) == first.key ? 1 : 0;
   // Among the equals at the border the highest ids go.
@@ -117,19 +131,14 @@ void Sampler::min_p(double p) {
   keep_weights(p);
 }
 
-// In nats, of the candidates as they are; `sum` is that of their weights.
-double Sampler::entropy(double sum) const {
-  double mean = 0;
-  for (uint32_t i = 0; i < count_; ++i) mean += exp_lane_f64(score_[i] - largest_) * (largest_ - score_[i]);
-  return mean / sum + log_f64(sum);
-}
-
 void Sampler::typical_p(double mass) {
   if (mass >= 1) return;
-  const double sum = weight_sum(), log_sum = log_f64(sum), mean = entropy(sum);
+  largest_ = score_[best()];
+  const auto [sum, mean] = weights();
+  const double log_sum = log_f64(sum);
   const double* score = score_.data();
   const auto weight = [score, largest = largest_](uint32_t i) { return exp_lane_f64(score[i] - largest); };
-  const auto oddness = [score, log_sum, mean, largest = largest_](uint32_t i) {
+  const auto oddness = [score, log_sum, mean = mean, largest = largest_](uint32_t i) {
     const double difference = (largest - score[i]) + log_sum - mean;
     return difference < 0 ? -difference : difference;
   };
@@ -139,24 +148,31 @@ void Sampler::typical_p(double mass) {
 
 void Sampler::epsilon(double limit) {
   if (limit <= 0) return;
-  keep_weights(limit * weight_sum());
+  largest_ = score_[best()];
+  keep_weights(limit * weights().sum);
 }
 
 void Sampler::eta(double limit) {
   if (limit <= 0) return;
-  const double sum = weight_sum();
-  keep_weights(std::min(limit, sqrt_f64(limit) * exp_f64(-entropy(sum))) * sum);
+  largest_ = score_[best()];
+  const auto [sum, entropy] = weights();
+  keep_weights(std::min(limit, sqrt_f64(limit) * exp_f64(-entropy)) * sum);
 }
 
 // ---------------------------------------------------------------- stages that change scores or ban
 
 void Sampler::temperature(double value) {
   if (value == 1) return;
-  double size = 0;
-  for (uint32_t i = 0; i < count_; ++i) size = std::max(size, score_[i] < 0 ? -score_[i] : score_[i]);
+  const std::span<double> scores = score_.first(count_);
+  const double largest_size = largest_of(scores, 0, magnitude);
+  if (!(largest_size / value > kLargestScore)) {
+    for (double& score : scores) score /= value;
+    return;
+  }
   // Quotients that do not fit would all become one number; distances from the largest do not.
-  const double base = size / value > kLargestScore ? score_[best()] : 0.0;
-  for (uint32_t i = 0; i < count_; ++i) score_[i] = bounded((score_[i] - base) / value);
+  is_rebased_ = true;
+  const double base = score_[best()];
+  for (double& score : scores) score = bounded((score - base) / value);
 }
 
 // Marks in `seen_` the tokens that may not come next, then drops them.
@@ -182,7 +198,7 @@ void Sampler::no_repeat_ngram(int32_t n, std::span<const int32_t> history) {
 }
 
 // change(score, occurrences) for each candidate that occurs in the window, once. Counting and clearing walk the
-// window, never the vocabulary.
+// window; what to change is found from the shorter side, by halves from the window's.
 template <class Change>
 void Sampler::change_seen(std::span<const int32_t> window, Change change) {
   const auto slot = [&](int32_t token) -> uint32_t* {
@@ -190,10 +206,15 @@ void Sampler::change_seen(std::span<const int32_t> window, Change change) {
   };
   for (const int32_t token : window)
     if (uint32_t* count = slot(token)) ++*count;
+  const bool from_candidates = count_ / 8 < window.size();
+  for (uint32_t i = 0; from_candidates && i < count_; ++i)
+    if (const uint32_t count = seen_[static_cast<uint32_t>(token_[i])]; count != 0)
+      score_[i] = bounded(change(score_[i], count));
   for (const int32_t token : window) {
     uint32_t* count = slot(token);
     if (count == nullptr || *count == 0) continue;
-    if (const uint32_t at = find(token); at != kNotThere) score_[at] = bounded(change(score_[at], *count));
+    const uint32_t at = from_candidates ? kNotThere : find(token);
+    if (at != kNotThere) score_[at] = bounded(change(score_[at], *count));
     *count = 0;
   }
 }

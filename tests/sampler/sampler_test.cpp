@@ -178,7 +178,8 @@ TEST_CASE("tokens of the history outside the vocabulary are passed over", "[samp
   const std::vector<int32_t> odd = {-1, 7, INT32_MIN, INT32_MAX, 6}, plain = {6};
   for (const SamplerStage& stage : {SamplerStage{K::repetition_penalty, 0, 2},
                                     SamplerStage{K::frequency_presence, 0, 1, 1}, SamplerStage{K::no_repeat_ngram, 1}})
-    CHECK(same_bits(run({stage}, kSeven, odd), run({stage}, kSeven, plain)));
+    for (const SamplerStage& cut : {SamplerStage{K::greedy}, SamplerStage{K::top_k, 3}, SamplerStage{K::top_k}})
+      CHECK(same_bits(run({stage, cut}, kSeven, odd), run({stage, cut}, kSeven, plain)));
 }
 
 TEST_CASE("n-grams of the history do not come again", "[sampler][penalty]") {
@@ -338,7 +339,7 @@ TEST_CASE("memory is what the layout measures, and one byte less is a status", "
   const SamplerShape shape{1000, 10};
   Arena measure;
   Sampler().layout(measure, shape);
-  CHECK(measure.used_bytes() == 8000 + 4032 + 4032 + 128);
+  CHECK(measure.used_bytes() == 8000 + 4032 + 4032 + 128 + 64 + 128);
   struct alignas(kArenaAlignment) Line {
     std::byte bytes[kArenaAlignment];
   };
