@@ -356,7 +356,7 @@ TEST_CASE("a cancel that comes while attention runs is heard before its end", "[
     }
   }
   CHECK(wrong == "");
-  CHECK(ran != 0);
+  if (tries_all_backends()) CHECK(ran != 0);
 }
 
 }   // namespace mote::test

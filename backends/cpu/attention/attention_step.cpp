@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "backends/cpu/step.h"
+#include "mote_build.h"
 
 namespace mote {
 

@@ -1,4 +1,5 @@
 #include "backends/cpu/step.h"
+#include "mote_build.h"
 
 namespace mote {
 

@@ -1,4 +1,5 @@
 #include "backends/cpu/linear/linear.h"
+#include "mote_build.h"
 
 namespace mote {
 

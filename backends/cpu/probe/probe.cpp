@@ -1,4 +1,5 @@
 #include "backends/cpu/probe/probe.h"
+#include "mote_build.h"
 
 namespace mote {
 
