@@ -30,7 +30,7 @@ class Chat(Case):
         self.assertGreater(dropped[0], 1)   # not one by one
 
     def test_an_answer_finds_room(self):
-        chat = (*CHAT, "-n", "50", "--logit-bias", "70:1000", "-c", "400")
+        chat = (*CHAT, "-n", "50", "--logit-bias", "70:1000", "-c", "420")   # where a turn would end within 50 of it
         answer = mote(*chat, stdin=b"How do you do?\n")[0]
         self.assertEqual(len(answer.strip()), 50)
         out, notes = mote(*chat, stdin=b"How do you do?\n" * 8)
