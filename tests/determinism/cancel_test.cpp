@@ -52,7 +52,7 @@ TEST_CASE("After a cancel no further step is begun", "[determinism][cancel]") {
   const Tokens tokens = some_tokens(33, 300);
   const int n_regions = rig.regions_of([&] { feed(session, tokens); });   // one batch
   const int per_layer = n_regions / 3;
-  REQUIRE(per_layer >= 7);   // at least the matrices of a layer
+  REQUIRE(per_layer >= 4);   // at least the matrices of a layer, those of one input together
   int most_after = 0;
   for (int when = 1; when < n_regions; ++when) {
     REQUIRE(mote_rewind(session, 0, nullptr) == MOTE_OK);
