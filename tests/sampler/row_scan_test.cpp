@@ -22,7 +22,7 @@ using mote::test::generated_logits;
 using mote::test::OwnSampler;
 using K = SamplerKind;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 struct Row {
   const char* name;
@@ -39,7 +39,7 @@ std::vector<Row> rows_of(size_t n) {
                            {"both zeros", std::vector<float>(n)},
                            {"subnormal", mixed},
                            {"half of them -inf", mixed},
-                           {"one is finite", std::vector<float>(n, -kInf)},
+                           {"one is finite", std::vector<float>(n, -kInfinite)},
                            {"the ends of float", mixed},
                            {"the largest are neighbours", mixed}};
   std::sort(rows[1].logits.begin(), rows[1].logits.end());
@@ -47,7 +47,7 @@ std::vector<Row> rows_of(size_t n) {
   for (float& logit : rows[3].logits) logit = std::floor(logit / 4);
   for (size_t i = 0; i < n; ++i) rows[5].logits[i] = i % 3 == 0 ? -0.0f : 0.0f;
   for (float& logit : rows[6].logits) logit *= 1e-44f;
-  for (size_t i = 0; i < n; i += 2) rows[7].logits[i] = -kInf;
+  for (size_t i = 0; i < n; i += 2) rows[7].logits[i] = -kInfinite;
   rows[8].logits[n / 2] = -7;
   for (size_t i = 0; i < n; ++i)
     rows[9].logits[i] = i % 5 == 0 ? 3.4028235e38f : i % 5 == 1 ? -3.4028235e38f : mixed[i];
@@ -59,7 +59,7 @@ std::vector<Row> rows_of(size_t n) {
 std::vector<float> sorted_without(const std::vector<float>& logits, const std::vector<bool>& marked) {
   std::vector<float> sorted;
   for (size_t i = 0; i < logits.size(); ++i)
-    if (!marked[i] && logits[i] != -kInf) sorted.push_back(logits[i]);
+    if (!marked[i] && logits[i] != -kInfinite) sorted.push_back(logits[i]);
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   return sorted;
 }
@@ -100,9 +100,9 @@ TEST_CASE("A scan finds every logit that a full sort has among the k largest, an
           const float largest = own.scan.largest();
           const uint32_t count = own.scan.gather(row.logits, least, own.score, own.token);
           size_t at = 0;
-          bool good = largest == (sorted.empty() ? -kInf : sorted[0]);
+          bool good = largest == (sorted.empty() ? -kInfinite : sorted[0]);
           for (size_t i = 0; i < n; ++i) {
-            const bool wanted = marked[i] ? row.logits[i] != -kInf : row.logits[i] >= least;
+            const bool wanted = marked[i] ? row.logits[i] != -kInfinite : row.logits[i] >= least;
             if (!wanted) continue;
             good = good && at < count && own.token[at] == static_cast<int32_t>(i) &&
                    own.score[at] == static_cast<double>(row.logits[i]);
@@ -131,14 +131,14 @@ TEST_CASE("A NaN or +infinity is seen wherever it stands, -infinity is neither",
   OwnScan own(kCount);
   int missed = 0;
   for (size_t i = 0; i < kCount; ++i)
-    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInf}) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInfinite}) {
       std::vector<float> row = logits;
       row[i] = bad;
       for (const bool is_marked : {false, true}) {
         if (is_marked) own.scan.mark(static_cast<uint32_t>(i));
         missed += own.scan.run(row) ? 1 : 0;
       }
-      row[i] = -kInf;
+      row[i] = -kInfinite;
       missed += own.scan.run(row) ? 0 : 1;
     }
   CHECK(missed == 0);
@@ -159,7 +159,7 @@ TEST_CASE("A NaN or +infinity is seen wherever it stands, -infinity is neither",
 TEST_CASE("Chains that begin with a scan do what the brute-force sampler does", "[sampler][scan][brute]") {
   constexpr size_t kCount = 700;   // strips of 256, 256 and 188
   const std::vector<Row> rows = rows_of(kCount);
-  const std::vector<TokenBias> biases = {{0, 30.0f}, {255, -kInf}, {256, 2.5f}, {350, -kInf}, {699, -1.0f}};
+  const std::vector<TokenBias> biases = {{0, 30.0f}, {255, -kInfinite}, {256, 2.5f}, {350, -kInfinite}, {699, -1.0f}};
   const std::vector<std::vector<SamplerStage>> before = {
       {},
       {{K::temperature, 0, 0.7}},
