@@ -29,7 +29,7 @@ struct Terms {
 
 // Four super-blocks at at(0..3) with kRows rows of x from `x` on; add(m, terms) for each. All is unpacked before, so
 // that a second row of x costs only dots.
-template <class F, int kRows, class At, class Add>
+template <class F, uint32_t kRows, class At, class Add>
 MOTE_INLINE void multiply_step(At at, const uint8_t* x, size_t x_stride, Add add) {
   using Input = typename F::Input;
   using Form = FewForm<Input>;
@@ -38,7 +38,7 @@ MOTE_INLINE void multiply_step(At at, const uint8_t* x, size_t x_stride, Add add
   if constexpr (Input::kMins) F::load_mins(at, mins);
   const __m256 d = F::load_scales(at);
 #pragma GCC unroll 4
-  for (int m = 0; m < kRows; ++m, x += x_stride) {
+  for (uint32_t m = 0; m < kRows; ++m, x += x_stride) {
     __m512i whole[4];
 #pragma GCC unroll 4
     for (int g = 0; g < 4; ++g) {
@@ -78,7 +78,7 @@ MOTE_INLINE float fold_quarters(const float* p) {
 }
 
 // The whole steps of one weight row.
-template <class F, int kRows>
+template <class F, uint32_t kRows>
 MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t* x, size_t x_stride,
                            float (*partial)[kLanes]) {
   using Input = typename F::Input;
@@ -86,8 +86,8 @@ MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t
     // Into L2: with four rows of x in a small L1, a fetch into that costs more than it gives.
     for (uint32_t line = 0; line < 4 * F::kBytes; line += 64)
       _mm_prefetch(reinterpret_cast<const char*>(weights + 4096 + line), _MM_HINT_T1);
-    multiply_step<F, kRows>([&](int i) { return weights + i * F::kBytes; }, x, x_stride,
-                            [&](int m, const Terms& terms) {
+    multiply_step<F, kRows>([&](int i) { return weights + static_cast<uint32_t>(i) * F::kBytes; }, x, x_stride,
+                            [&](uint32_t m, const Terms& terms) {
                               float* to = partial[m] + g % 4 * 4;
                               _mm_store_ps(to, add_terms<Input::kMins>(to, terms));
                             });
@@ -96,7 +96,7 @@ MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t
 
 // The step that `rows` weight rows share, `rest` super-blocks of each; `weights` at those of the first row, `first` the
 // number of the first partial sum.
-template <class F, int kRows>
+template <class F, uint32_t kRows>
 MOTE_INLINE void add_last_step(const uint8_t* weights, size_t row_bytes, uint32_t rows, uint32_t rest, const uint8_t* x,
                                size_t x_stride, uint32_t first, float (*partial)[kRows][kLanes]) {
   const uint8_t* slots[4];   // those beyond the last row read a block that is there, for nothing
@@ -104,7 +104,7 @@ MOTE_INLINE void add_last_step(const uint8_t* weights, size_t row_bytes, uint32_
     slots[i] = weights + (i / rest < rows ? i / rest : 0) * row_bytes + size_t{i % rest} * F::kBytes;
   const __mmask8 live = static_cast<__mmask8>((1u << rest) - 1);
   multiply_step<F, kRows>([&](int i) { return slots[i]; }, x, x_stride,
-                          [&](int m, const Terms& terms) {
+                          [&](uint32_t m, const Terms& terms) {
                             for (uint32_t r = 0; r < rows; ++r) {   // its slots to the front
                               const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3),
                                                                      _mm256_set1_epi32(static_cast<int>(r * rest)));
@@ -117,7 +117,7 @@ MOTE_INLINE void add_last_step(const uint8_t* weights, size_t row_bytes, uint32_
 }
 
 // Weight rows [first, end) with rows [first_x, first_x + kRows) of x.
-template <class F, int kRows>
+template <class F, uint32_t kRows>
 void few_super_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t first_x) {
   using Form = FewForm<typename F::Input>;
   const uint32_t blocks = job.columns / 256, full = blocks / 4, rest = blocks % 4;
@@ -178,24 +178,24 @@ void unpack_super_strip(const LinearJob& job, uint32_t row, uint8_t* strip) {
 }
 
 // One super-block of a strip with one of a panel: the exact sums of kRows rows of x and 32 weight rows.
-template <class Input, int kRows>
+template <class Input, uint32_t kRows>
 MOTE_INLINE void multiply_block(const uint8_t* w, const uint8_t* x, Ahead& ahead, __m512i whole[kRows][2]) {
   constexpr uint32_t kWords = Input::kSub / 4;
   const uint8_t* biases = x + PanelForm<Input>::kSums * kRows;
 #pragma GCC unroll 8
-  for (int m = 0; m < kRows; ++m) whole[m][0] = whole[m][1] = _mm512_setzero_si512();
+  for (uint32_t m = 0; m < kRows; ++m) whole[m][0] = whole[m][1] = _mm512_setzero_si512();
   for (uint32_t j = 0; j < Input::kSubs; ++j) {
     ahead.step();
     __m512i dot[kRows][2];
 #pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m)
+    for (uint32_t m = 0; m < kRows; ++m)
       dot[m][0] = dot[m][1] = Input::kMins ? _mm512_setzero_si512() : broadcast_word(biases + (j * kRows + m) * 4);
 #pragma GCC unroll 8
     for (uint32_t k = 0; k < kWords; ++k) {
       const uint8_t* word = w + (j * kWords + k) * 128;
       const __m512i w0 = _mm512_load_si512(word), w1 = _mm512_load_si512(word + 64);
 #pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) {
+      for (uint32_t m = 0; m < kRows; ++m) {
         const __m512i four = broadcast_word(x + ((j * kWords + k) * kRows + m) * 4);
         dot[m][0] = _mm512_dpbusd_epi32(dot[m][0], w0, four);
         dot[m][1] = _mm512_dpbusd_epi32(dot[m][1], w1, four);
@@ -205,13 +205,14 @@ MOTE_INLINE void multiply_block(const uint8_t* w, const uint8_t* x, Ahead& ahead
     for (int v = 0; v < 2; ++v) {
       const __m512i scale = _mm512_load_si512(w + Strip<Input>::kScales + j * 128 + v * 64);
 #pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) whole[m][v] = _mm512_add_epi32(whole[m][v], _mm512_mullo_epi32(dot[m][v], scale));
+      for (uint32_t m = 0; m < kRows; ++m)
+        whole[m][v] = _mm512_add_epi32(whole[m][v], _mm512_mullo_epi32(dot[m][v], scale));
     }
   }
 }
 
 // Their terms added to the partial sums.
-template <class Input, int kRows>
+template <class Input, uint32_t kRows>
 MOTE_INLINE void add_block(const uint8_t* w, const uint8_t* x, const __m512i whole[kRows][2],
                            __m512 partial[kRows][2]) {
   using Place = Strip<Input>;
@@ -219,7 +220,7 @@ MOTE_INLINE void add_block(const uint8_t* w, const uint8_t* x, const __m512i who
 #pragma GCC unroll 2
   for (int v = 0; v < 2; ++v)
 #pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m) {
+    for (uint32_t m = 0; m < kRows; ++m) {
       const __m512 dx = broadcast_float(scales + m * 4), d = _mm512_load_ps(w + Place::kD + v * 64);
       partial[m][v] = _mm512_fmadd_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(whole[m][v]), partial[m][v]);
       if constexpr (Input::kMins) {
@@ -235,14 +236,14 @@ MOTE_INLINE void add_block(const uint8_t* w, const uint8_t* x, const __m512i who
 }
 
 // A strip with a panel; y at the first row of both, `live` the weight rows that are there.
-template <class Input, int kRows>
+template <class Input, uint32_t kRows>
 void multiply_super_panel(const LinearJob& job, const uint8_t* w, const uint8_t* x, Ahead ahead, uint32_t row,
                           uint32_t first_x, uint32_t live) {
   const uint32_t blocks = job.columns / 256;
   __m512 waiting[5][kRows][2];   // sums that wait for their partner in the fold
   for (uint32_t step = 0; step < kLanes; ++step) {
     __m512 partial[kRows][2];   // touched once per super-block: the registers belong to the integers
-    for (int m = 0; m < kRows; ++m) partial[m][0] = partial[m][1] = _mm512_setzero_ps();
+    for (uint32_t m = 0; m < kRows; ++m) partial[m][0] = partial[m][1] = _mm512_setzero_ps();
     for (uint32_t b = partial_of_step(step); b < blocks; b += kLanes) {
       __m512i whole[kRows][2];
       multiply_block<Input, kRows>(w, x, ahead, whole);
@@ -252,9 +253,9 @@ void multiply_super_panel(const LinearJob& job, const uint8_t* w, const uint8_t*
     }
     uint32_t level = 0;
     for (; (step >> level & 1) != 0; ++level)
-      for (int m = 0; m < kRows; ++m)
+      for (uint32_t m = 0; m < kRows; ++m)
         for (int v = 0; v < 2; ++v) partial[m][v] = _mm512_add_ps(waiting[level][m][v], partial[m][v]);
-    for (int m = 0; m < kRows; ++m)
+    for (uint32_t m = 0; m < kRows; ++m)
       for (int v = 0; v < 2; ++v) waiting[level][m][v] = partial[m][v];
   }
   for (uint32_t m = 0; m < kRows; ++m)
