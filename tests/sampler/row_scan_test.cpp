@@ -131,7 +131,8 @@ TEST_CASE("A NaN or +infinity is seen wherever it stands, -infinity is neither",
   OwnScan own(kCount);
   int missed = 0;
   for (size_t i = 0; i < kCount; ++i)
-    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInfinite}) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), kInfinite}) {
       std::vector<float> row = logits;
       row[i] = bad;
       for (const bool is_marked : {false, true}) {
