@@ -63,12 +63,13 @@ void multiply_elements_tile(const LinearJob& job, uint32_t row, uint32_t end, ui
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < kRows; ++r) {
       if (whole != columns) {
-        alignas(32) float partial[kLanes];
+        // x is copied: qemu 7.2 reads 16 bytes where a scalar fma has its operand in memory, and so past the end.
+        alignas(32) float partial[kLanes], x_tail[kLanes];
         _mm256_store_ps(partial, sum[m][r][0]);
         _mm256_store_ps(partial + 8, sum[m][r][1]);
+        __builtin_memcpy(x_tail, x + size_t{m} * columns + whole, (columns - whole) * sizeof(float));
         for (uint32_t i = 0; i < columns - whole; ++i)
-          partial[i] =
-              fma_f32(F::one(w[r] + size_t{whole + i} * F::kBytes), x[size_t{m} * columns + whole + i], partial[i]);
+          partial[i] = fma_f32(F::one(w[r] + size_t{whole + i} * F::kBytes), x_tail[i], partial[i]);
         sum[m][r][0] = _mm256_load_ps(partial);
         sum[m][r][1] = _mm256_load_ps(partial + 8);
       }

@@ -33,16 +33,15 @@ struct Waiting {
   // The outputs of weight rows from `row` on, up to end_row.
   MOTE_INLINE void store(const LinearJob& job, uint32_t x_first, uint32_t row) const {
     const uint32_t live = job.end_row - row < kStripRows ? job.end_row - row : kStripRows;
-#pragma GCC unroll 2
-    for (uint32_t v = 0; v < 2; ++v) {
-      const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-      const __m256i mask =
-          _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(live) - static_cast<int>(8 * v)), lanes);
-      const uint32_t at = row + 8 * v;
-      for (uint32_t m = 0; m < kRows && live > 8 * v; ++m) {
-        __m256 sum = sums[4][m][v];
-        if (job.bias != nullptr) sum = _mm256_add_ps(sum, _mm256_maskload_ps(job.bias + at, mask));
-        _mm256_maskstore_ps(job.y + (x_first + m) * job.y_columns + at, mask, sum);
+    for (uint32_t m = 0; m < kRows; ++m) {
+      float* const y = job.y + (x_first + m) * job.y_columns + row;
+      alignas(32) float outputs[kStripRows];
+      _mm256_store_ps(outputs, sums[4][m][0]);
+      _mm256_store_ps(outputs + 8, sums[4][m][1]);
+      if (live < kStripRows || job.bias != nullptr) {
+        for (uint32_t r = 0; r < live; ++r) y[r] = job.bias != nullptr ? outputs[r] + job.bias[row + r] : outputs[r];
+      } else {
+        __builtin_memcpy(y, outputs, sizeof outputs);
       }
     }
   }
