@@ -32,6 +32,12 @@ constexpr uint32_t kElementXRows = 3;   // rows of x at a time
 // Weight rows at a time: with fewer accumulators than eight additions wait for each other, more than twelve do not fit.
 constexpr uint32_t element_rows(uint32_t x_rows) { return x_rows == 1 ? 4 : 2; }
 
+// Not an operand in memory: of those qemu 7.2 reads 16 bytes for a scalar fma, which may be beyond the last page.
+MOTE_INLINE float in_register(float value) {
+  __asm__("" : "+x"(value));
+  return value;
+}
+
 // Weight rows [row, row + element_rows), as far as they are below `end`, with rows [x_first, x_first + kXRows) of x.
 template <class F, uint32_t kXRows>
 void multiply_elements_tile(const LinearJob& job, uint32_t row, uint32_t end, uint32_t x_first) {
@@ -63,13 +69,12 @@ void multiply_elements_tile(const LinearJob& job, uint32_t row, uint32_t end, ui
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < kRows; ++r) {
       if (whole != columns) {
-        // x is copied: qemu 7.2 reads 16 bytes where a scalar fma has its operand in memory, and so past the end.
-        alignas(32) float partial[kLanes], x_tail[kLanes];
+        alignas(32) float partial[kLanes];
         _mm256_store_ps(partial, sum[m][r][0]);
         _mm256_store_ps(partial + 8, sum[m][r][1]);
-        __builtin_memcpy(x_tail, x + size_t{m} * columns + whole, (columns - whole) * sizeof(float));
         for (uint32_t i = 0; i < columns - whole; ++i)
-          partial[i] = fma_f32(F::one(w[r] + size_t{whole + i} * F::kBytes), x_tail[i], partial[i]);
+          partial[i] = fma_f32(in_register(F::one(w[r] + size_t{whole + i} * F::kBytes)),
+                               in_register(x[size_t{m} * columns + whole + i]), partial[i]);
         sum[m][r][0] = _mm256_load_ps(partial);
         sum[m][r][1] = _mm256_load_ps(partial + 8);
       }
