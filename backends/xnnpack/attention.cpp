@@ -51,12 +51,7 @@ Status multiply(const AttentionLane& lane, xnn_operator_t op, size_t m, size_t k
 
 Status weigh(const AttentionLane& lane, const AttentionAttributes& attributes, size_t group, size_t keys) {
   float* scores = lane.scores_of_group.data();
-  if (attributes.softcap != 0) {
-    const size_t count = group * keys;
-    MOTE_RETURN_IF_ERROR(run_scale(lane.multiply, scores, 1 / attributes.softcap, scores, count, nullptr));
-    MOTE_RETURN_IF_ERROR(run_unary(lane.tanh, scores, scores, count, nullptr));
-    MOTE_RETURN_IF_ERROR(run_scale(lane.multiply, scores, attributes.softcap, scores, count, nullptr));
-  }
+  if (attributes.softcap != 0) run_softcap(attributes.softcap, scores, scores, group * keys);
   MOTE_RETURN_IF_XNN_FAILS(xnn_reshape_softmax_nc_f32, lane.softmax, keys, keys, keys, group, nullptr);
   MOTE_RETURN_IF_XNN_FAILS(xnn_setup_softmax_nc_f32, lane.softmax, scores, lane.weights.data());
   MOTE_RETURN_IF_XNN_FAILS(xnn_run_operator, lane.softmax, nullptr);

@@ -1,8 +1,10 @@
 // activate, gate, add, scale, softcap, on XNNPACK's unary and binary operators.
-//   relu     clamp to [0, infinity)
 //   silu     x * sigmoid(x)                gate: f(g), then times u
-//   softcap  factor * tanh(x * (1 / factor))
+//   relu     x < 0 ? 0 : x, and softcap of core/base: XNNPACK's clamp and tanh lose a NaN on x86 without AVX
+#include <cstring>
+
 #include "backends/xnnpack/executor.h"
+#include "core/base/math_blocks.h"
 
 namespace mote {
 
@@ -26,14 +28,34 @@ Status run_scale(xnn_operator_t multiply, const float* in, float factor, float* 
   return run_binary(multiply, in, padded, 1, out, count, pool);
 }
 
+void run_softcap(float factor, const float* in, float* out, size_t count) {
+  for (size_t at = 0; at < count; at += kMathBlock) {
+    const size_t part = count - at < kMathBlock ? count - at : kMathBlock;
+    float block[kMathBlock] = {};
+    std::memcpy(block, in + at, part * sizeof(float));
+    softcap_block(static_cast<double>(factor), block, block);
+    std::memcpy(out + at, block, part * sizeof(float));
+  }
+}
+
+namespace {
+
+void run_relu(const float* in, float* out, size_t count) {
+  for (size_t i = 0; i < count; ++i) out[i] = in[i] < 0 ? 0.0f : in[i];
+}
+
+}   // namespace
+
 // The output may lie where the first input lies: what is still needed goes to the scratch.
 Status xnn_run_activate(const StepContext& context) {
   const SharedOperators& shared = context.session.shared;
   const size_t count = context.elements();
   const float* x = context.input(0);
   if (count == 0) return {};
-  if (context.step().attributes.activate.function == Activation::relu)
-    return run_unary(shared.clamp, x, context.output(), count, context.pool());
+  if (context.step().attributes.activate.function == Activation::relu) {
+    run_relu(x, context.output(), count);
+    return {};
+  }
   float* sigmoid = context.session.scratch.rows.data();
   MOTE_RETURN_IF_ERROR(run_unary(shared.sigmoid, x, sigmoid, count, context.pool()));
   return run_binary(shared.multiply, sigmoid, x, count, context.output(), count, context.pool());
@@ -46,7 +68,7 @@ Status xnn_run_gate(const StepContext& context) {
   if (count == 0) return {};
   float* made = context.session.scratch.rows.data();
   if (context.step().attributes.activate.function == Activation::relu) {
-    MOTE_RETURN_IF_ERROR(run_unary(shared.clamp, x, made, count, context.pool()));
+    run_relu(x, made, count);
   } else {
     MOTE_RETURN_IF_ERROR(run_unary(shared.sigmoid, x, made, count, context.pool()));
     MOTE_RETURN_IF_ERROR(run_binary(shared.multiply, made, x, count, made, count, context.pool()));
@@ -69,14 +91,8 @@ Status xnn_run_scale(const StepContext& context) {
 }
 
 Status xnn_run_softcap(const StepContext& context) {
-  const SharedOperators& shared = context.session.shared;
-  const float factor = context.step().attributes.scale.factor;
-  const size_t count = context.elements();
-  float* y = context.output();
-  if (count == 0) return {};
-  MOTE_RETURN_IF_ERROR(run_scale(shared.multiply, context.input(0), 1 / factor, y, count, context.pool()));
-  MOTE_RETURN_IF_ERROR(run_unary(shared.tanh, y, y, count, context.pool()));
-  return run_scale(shared.multiply, y, factor, y, count, context.pool());
+  run_softcap(context.step().attributes.scale.factor, context.input(0), context.output(), context.elements());
+  return {};
 }
 
 }   // namespace mote

@@ -14,17 +14,15 @@ namespace mote {
 
 // Operators that steps use one after the other.
 struct SharedOperators {
-  static constexpr uint32_t kCount = 7;
-  xnn_operator_t add = nullptr, multiply = nullptr, sigmoid = nullptr, clamp = nullptr, tanh = nullptr, rope = nullptr,
-                 quantize = nullptr;
+  static constexpr uint32_t kCount = 5;
+  xnn_operator_t add = nullptr, multiply = nullptr, sigmoid = nullptr, rope = nullptr, quantize = nullptr;
 };
 
 // What one lane needs to attend: operators of its own, run on the lane's thread alone, and memory for one query row of
 // one KV head, at most.
 struct AttentionLane {
-  static constexpr uint32_t kOperators = 6;
-  xnn_operator_t multiply = nullptr, scores = nullptr, tanh = nullptr, softmax = nullptr, sums = nullptr,
-                 widen = nullptr;
+  static constexpr uint32_t kOperators = 5;
+  xnn_operator_t multiply = nullptr, scores = nullptr, softmax = nullptr, sums = nullptr, widen = nullptr;
   std::span<float> q;                 // [group, key_dim], scaled
   std::span<float> keys, values;      // [context, key_dim], [context, value_dim]: f16 states, widened
   std::span<float> scores_of_group;   // [group, visible keys]
@@ -120,7 +118,8 @@ Status run_unary(xnn_operator_t op, const float* in, float* out, size_t count, p
 Status run_binary(xnn_operator_t op, const float* a, const float* b, size_t count_b, float* out, size_t count,
                   pthreadpool* pool);
 
-// out[i] = factor * in[i], by an operator that multiplies.
+// out[i] = the soft cap of in[i] (core/base), factor * in[i] by an operator that multiplies.
+void run_softcap(float factor, const float* in, float* out, size_t count);   // out may be in
 Status run_scale(xnn_operator_t multiply, const float* in, float factor, float* out, size_t count, pthreadpool* pool);
 
 }   // namespace mote

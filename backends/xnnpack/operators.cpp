@@ -7,7 +7,6 @@
 namespace mote {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Status create_unary(xnn_unary_operator kind, xnn_operator_t* made) {
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_unary_elementwise_nc, kind, xnn_datatype_fp32, xnn_datatype_fp32, nullptr,
@@ -25,12 +24,6 @@ Status create_shared(SharedOperators& shared) {
   MOTE_RETURN_IF_ERROR(create_binary(xnn_binary_add, &shared.add));
   MOTE_RETURN_IF_ERROR(create_binary(xnn_binary_multiply, &shared.multiply));
   MOTE_RETURN_IF_ERROR(create_unary(xnn_unary_sigmoid, &shared.sigmoid));
-  MOTE_RETURN_IF_ERROR(create_unary(xnn_unary_tanh, &shared.tanh));
-  xnn_unary_params not_negative{};
-  not_negative.clamp.min = 0;
-  not_negative.clamp.max = kInfinity;
-  MOTE_RETURN_IF_XNN_FAILS(xnn_create_unary_elementwise_nc, xnn_unary_clamp, xnn_datatype_fp32, xnn_datatype_fp32,
-                           &not_negative, nullptr, nullptr, 0, &shared.clamp);
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_rope_nthc_f32, 0, &shared.rope);
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_convert_nc_f32_qd8, 0, &shared.quantize);
   return {};
@@ -38,7 +31,6 @@ Status create_shared(SharedOperators& shared) {
 
 Status create_lane(AttentionLane& lane) {
   MOTE_RETURN_IF_ERROR(create_binary(xnn_binary_multiply, &lane.multiply));
-  MOTE_RETURN_IF_ERROR(create_unary(xnn_unary_tanh, &lane.tanh));
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_batch_matrix_multiply_nc_f32, XNN_FLAG_TRANSPOSE_B, &lane.scores);
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_batch_matrix_multiply_nc_f32, 0, &lane.sums);
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_softmax_nc_f32, 0, &lane.softmax);
@@ -173,12 +165,10 @@ Status XnnExecutor::create_operators() {
 
 void XnnExecutor::close() {
   for (xnn_operator_t& op : operators) let_go(op);
-  for (xnn_operator_t* op :
-       {&shared.add, &shared.multiply, &shared.sigmoid, &shared.clamp, &shared.tanh, &shared.rope, &shared.quantize})
+  for (xnn_operator_t* op : {&shared.add, &shared.multiply, &shared.sigmoid, &shared.rope, &shared.quantize})
     let_go(*op);
   for (AttentionLane& lane : scratch.lanes)
-    for (xnn_operator_t* op : {&lane.multiply, &lane.scores, &lane.tanh, &lane.softmax, &lane.sums, &lane.widen})
-      let_go(*op);
+    for (xnn_operator_t* op : {&lane.multiply, &lane.scores, &lane.softmax, &lane.sums, &lane.widen}) let_go(*op);
 }
 
 }   // namespace mote

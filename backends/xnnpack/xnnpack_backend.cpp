@@ -35,7 +35,7 @@ uint32_t number_of(const CpuFeatures& features) {
 class XnnpackBackend final : public Backend {
  public:
   const char* name() const override { return "xnnpack"; }
-  Arithmetic arithmetic() const override { return {arithmetic_name, 1}; }
+  Arithmetic arithmetic() const override { return {arithmetic_name, 2}; }
   bool uses_host_values() const override { return true; }
   uint32_t over_read_bytes() const override { return kOverReadBytes; }
   bool supports(const Step& step, const Plan& plan) const override { return xnn_supports(step, plan); }
