@@ -138,8 +138,8 @@ void Sampler::typical_p(double mass) {
   const double log_sum = log_f64(sum);
   const double* score = score_.data();
   const auto weight = [score, largest = largest_](uint32_t i) { return exp_lane_f64(score[i] - largest); };
-  const auto oddness = [score, log_sum, mean = mean, largest = largest_](uint32_t i) {
-    const double difference = (largest - score[i]) + log_sum - mean;
+  const auto oddness = [score, log_sum, usual = mean, largest = largest_](uint32_t i) {
+    const double difference = (largest - score[i]) + log_sum - usual;
     return difference < 0 ? -difference : difference;
   };
   const Crossing last = find_crossing(count_, mass * sum, Passes::at_or_above, oddness, weight);
