@@ -114,7 +114,7 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   set(mote_own_instruction_sets neon dotprod i8mm)
 endif()
 if(MOTE_INSTRUCTION_SETS STREQUAL "all")
-  set(MOTE_INSTRUCTION_SETS ${mote_own_instruction_sets})
+  set(MOTE_INSTRUCTION_SETS "${mote_own_instruction_sets}")   # quoted: an empty list would leave what the cache has
 elseif(MOTE_INSTRUCTION_SETS STREQUAL "none")
   set(MOTE_INSTRUCTION_SETS "")
 elseif("i8mm" IN_LIST MOTE_INSTRUCTION_SETS)
