@@ -160,7 +160,7 @@ TEST_CASE("Parts are cut where the phase changes, unless a state crosses", "[pip
       b.enter_phase(Phase::encode);
       const Value x = b.embed(fake_matrix(100, 16));
       static_cast<void>(b.encoded(x).ok());
-      const State all = b.append(b.kv_state(2, 8, 8), x, x);
+      const State all = b.append(b.cross_states(1, 2, 8, 8)[0], x, x);
       b.enter_phase(Phase::decode);
       Value y = b.embed(fake_matrix(100, 16));
       if (crosses) y = b.full_attention(y, all, {2, 1, 0});
