@@ -108,7 +108,7 @@ struct Pieces {
     skipped = head < most / 2 ? 1 : 0;
     const uint32_t large = chunks - skipped - (chunks > 1 && tail < most / 2 ? 1 : 0);
     const uint32_t units = large * kv_heads * parts, rest = units % lanes;
-    tiles = rest == 0 ? 1 : std::clamp(lanes / rest, 1u, work.group / parts);
+    tiles = rest == 0 ? 1 : std::clamp<uint32_t>(lanes / rest, 1, work.group / parts);
     split = tiles == 1 ? 0 : rest;
     whole = units - split;
     count = whole + split * tiles + (chunks - large) * kv_heads * parts;

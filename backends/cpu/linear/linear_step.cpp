@@ -36,7 +36,7 @@ LinearJob job_of(const PreparedStep& prepared, const RunContext& context, uint32
 
 // About eight chunks per lane, so that a slow core does not hold up the others; whole groups of rows.
 uint32_t chunk_of(const PreparedStep& prepared, uint32_t lanes) {
-  const uint32_t share = std::clamp(prepared.step->matrix.rows / (lanes * 8), 8u, 256u);
+  const uint32_t share = std::clamp<uint32_t>(prepared.step->matrix.rows / (lanes * 8), 8, 256);
   return whole_groups(share, prepared.linear->rows_together);
 }
 
