@@ -7,7 +7,6 @@
 namespace mote {
 namespace {
 
-
 Status create_unary(xnn_unary_operator kind, xnn_operator_t* made) {
   MOTE_RETURN_IF_XNN_FAILS(xnn_create_unary_elementwise_nc, kind, xnn_datatype_fp32, xnn_datatype_fp32, nullptr,
                            nullptr, nullptr, 0, made);
