@@ -153,7 +153,8 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
 }
 
 TEST_CASE("the room that a form of x takes never falls as its rows grow", "[cpu][linear]") {
-  for (const LinearVariant& variant : linear_variants())
+  for (const LinearVariant& variant : linear_variants()) {
+    if ((variant.required & ~isa_bits(probe_cpu_features())) != 0) continue;
     for (const LinearKernel& kernel : variant.table->by_format)
       for (uint32_t blocks = 1; kernel.form != nullptr && blocks < 40; blocks += 3)
         for (uint32_t rows = 1; rows < 40; ++rows) {
@@ -161,6 +162,7 @@ TEST_CASE("the room that a form of x takes never falls as its rows grow", "[cpu]
           REQUIRE(kernel.form->bytes(rows, blocks * 256) <= kernel.form->bytes(rows + 1, blocks * 256));
           REQUIRE(kernel.form->bytes(rows, blocks * 32) <= kernel.form->bytes(rows + 1, blocks * 32));
         }
+  }
 }
 
 TEST_CASE("an input row is quantised by the rules of the header", "[cpu][linear]") {
