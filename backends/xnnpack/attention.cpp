@@ -4,6 +4,7 @@
 // depend on which rows share its batch.
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 #include "backends/xnnpack/executor.h"
 
@@ -58,6 +59,16 @@ Status weigh(const AttentionLane& lane, const AttentionAttributes& attributes, s
   return {};
 }
 
+// The library's multiplication may have made a NaN infinite (linear.cpp), which a cap would make an ordinary score.
+// What is kept is finite, so a NaN among scores comes from a query with one, and is all of its row.
+void restore_nan_scores(const Work& work, const AttentionLane& lane, const float* q, size_t visible) {
+  for (size_t i = 0; i < work.group; ++i) {
+    const float* of_head = q + i * work.info.key_dim;
+    if (std::any_of(of_head, of_head + work.info.key_dim, [](float value) { return value != value; }))
+      std::fill_n(lane.scores_of_group.data() + i * visible, visible, std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
 // One row of the batch, all query heads of one KV head. `keys` and `values` begin at the row's first visible position.
 Status attend_row(const Work& work, const AttentionLane& lane, uint32_t kv_head, uint32_t row, const float* keys,
                   const float* values) {
@@ -68,6 +79,7 @@ Status attend_row(const Work& work, const AttentionLane& lane, uint32_t kv_head,
                                  group * key_dim, nullptr));
   MOTE_RETURN_IF_ERROR(
       multiply(lane, lane.scores, group, key_dim, visible, lane.q.data(), keys, lane.scores_of_group.data()));
+  if (work.attributes.softcap != 0) restore_nan_scores(work, lane, work.q + head * key_dim, visible);
   MOTE_RETURN_IF_ERROR(weigh(lane, work.attributes, group, visible));
   return multiply(lane, lane.sums, group, visible, value_dim, lane.weights.data(), values, work.y + head * value_dim);
 }
