@@ -22,7 +22,7 @@ except ImportError:
     sys.exit("compare_kl.py: no numpy for " + sys.executable)
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-ROWS = 16   # compared at once
+ROWS = 2   # compared at once
 
 
 class Failure(Exception):
