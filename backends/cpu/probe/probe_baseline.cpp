@@ -12,8 +12,7 @@ namespace {
 
 #if defined(__SSE2__)
 
-// Codes in 16 bits, whose products are added in pairs. The empty statement keeps them from being computed once and for
-// all.
+// Codes in 16 bits, whose products are added in pairs.
 uint64_t int8_products(const uint8_t* block, size_t rounds) {
   const __m128i* from = reinterpret_cast<const __m128i*>(block);
   const __m128i low = _mm_set1_epi16(0xff);
@@ -22,7 +21,7 @@ uint64_t int8_products(const uint8_t* block, size_t rounds) {
   for (int i = 0; i < 4; ++i) c[i] = _mm_and_si128(_mm_load_si128(from + 2 + i), low), sum[i] = _mm_setzero_si128();
   for (; rounds != 0; --rounds) {
     for (int i = 0; i < 4; ++i) {
-      __asm__("" : "+x"(c[i]));
+      forget(c[i]);
       sum[i] = _mm_add_epi32(sum[i], _mm_madd_epi16(a, c[i]));
       sum[i] = _mm_add_epi32(sum[i], _mm_madd_epi16(b, c[i]));
     }
@@ -34,8 +33,7 @@ constexpr char kInt8Name[] = "pmaddwd of 16 bytes";
 
 #elif defined(__aarch64__)
 
-// int8 products in sums of 16 bits, which are added up in pairs after eight: as much as codes of 4 bits allow. The
-// empty statement keeps them from being computed once and for all.
+// int8 products in sums of 16 bits, which are added up in pairs after eight: as much as codes of 4 bits allow.
 uint64_t int8_products(const uint8_t* block, size_t rounds) {
   const int8x16_t a = vld1q_s8(reinterpret_cast<const int8_t*>(block));
   int8x16_t b = vld1q_s8(reinterpret_cast<const int8_t*>(block + 16));
@@ -45,7 +43,7 @@ uint64_t int8_products(const uint8_t* block, size_t rounds) {
     for (int i = 0; i < 4; ++i) {
       int16x8_t narrow = vdupq_n_s16(0);
       for (int j = 0; j < 4; ++j) {
-        __asm__("" : "+w"(b));
+        forget(b);
         narrow = vmlal_s8(narrow, vget_low_s8(a), vget_low_s8(b));
         narrow = vmlal_high_s8(narrow, a, b);
       }

@@ -1,10 +1,12 @@
-// The loops over memory and of f32, for registers of MOTE_PROBE_BYTES bytes, which the including source defines before:
-// one source for each instruction set. Internal linkage, and no function of any header.
+// The loops for registers of MOTE_PROBE_BYTES bytes, which the including source defines before: one source for each
+// instruction set. Internal linkage, and no function of any header.
 #pragma once
 #include "backends/cpu/probe/probe.h"
 
 namespace mote {
 namespace {
+
+#define MOTE_INLINE inline __attribute__((always_inline))
 
 typedef uint32_t Wide __attribute__((vector_size(MOTE_PROBE_BYTES)));
 typedef float WideFloats __attribute__((vector_size(MOTE_PROBE_BYTES)));
@@ -38,6 +40,67 @@ inline uint64_t sum_of_floats(const Vector& vector) {
   __builtin_memcpy(lanes, &vector, sizeof vector);
   for (const float lane : lanes) sum += lane;
   return static_cast<uint64_t>(sum);
+}
+
+// From here on the compiler does not know the value, or it would compute what comes of it once and for all, and sums of
+// the same numbers only once.
+template <class Vector>
+MOTE_INLINE void forget(Vector& value) {
+#if defined(__x86_64__)
+  __asm__("" : "+v"(value));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(value));
+#else
+  __asm__("" : "+m"(value));
+#endif
+}
+
+MOTE_INLINE Wide load_wide(const uint8_t* from) {
+  Wide value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// Chains of an instruction that adds products of int8 to lanes of 32 bits.
+template <Wide add_products(Wide sum, Wide a, Wide b)>
+uint64_t int8_chains(const uint8_t* block, size_t rounds) {
+  const Wide a = load_wide(block), b = load_wide(block + kWide);
+  Wide sum[12] = {};
+  for (Wide& one : sum) forget(one);
+  for (; rounds != 0; --rounds)
+    for (Wide& one : sum) one = add_products(one, a, b);
+  for (int i = 1; i < 12; ++i) sum[0] += sum[i];
+  return sum_of_lanes(sum[0]);
+}
+template <WideFloats fused(WideFloats a, WideFloats b, WideFloats c)>
+uint64_t f32_chains(const uint8_t*, size_t rounds) {
+  WideFloats sum[12] = {}, one = sum[0] + 1.0f;
+  forget(one);
+  for (WideFloats& chain : sum) forget(chain);
+  for (; rounds != 0; --rounds)
+    for (WideFloats& chain : sum) chain = fused(chain, one, one);
+  for (int i = 1; i < 12; ++i) sum[0] += sum[i];
+  return sum_of_floats(sum[0]);
+}
+
+// Products of int8 added in 16 bits, by pairs(a, b), and these in 32 after eight: as much as codes of 4 bits allow, so
+// no kernel does with fewer instructions.
+template <Wide pairs(Wide a, Wide b), Wide widen(Wide words)>
+uint64_t int8_pairs(const uint8_t* block, size_t rounds) {
+  typedef uint16_t Words __attribute__((vector_size(MOTE_PROBE_BYTES)));
+  const Wide a = load_wide(block), b = load_wide(block + kWide);
+  Wide c[4], sum = {};
+  for (size_t i = 0; i < 4; ++i) c[i] = load_wide(block + (2 + i) * kWide);
+  for (; rounds != 0; --rounds) {
+    Words x = {}, y = {};
+    for (Wide& one : c) {
+      forget(one);
+      x += Words(pairs(a, one));
+      y += Words(pairs(b, one));
+    }
+    sum += widen(Wide(x + y));
+  }
+  return sum_of_lanes(sum);
 }
 
 // From the first byte to the last, `ahead` bytes of them asked for early; 0: left to the processor.
