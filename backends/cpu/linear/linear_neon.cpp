@@ -1,10 +1,7 @@
-// Rows of single elements on any 64-bit ARM: the 16 partial sums of four outputs, one weight row with up to four rows
-// of x, stay in registers. Between chunks of columns, of which four rows of x fit the level-1 cache, they wait in
-// memory.
-#include <arm_neon.h>
-
-#include "backends/cpu/kernel_base.h"
-#include "backends/cpu/linear/linear.h"
+// Rows of single elements on any 64-bit ARM. Few rows of x here: the 16 partial sums of up to four outputs, one weight
+// row with as many rows of x, stay in registers. Between chunks of columns, of which four rows of x fit the level-1
+// cache, they wait in memory. Many rows of x: elements_tile_neon.h.
+#include "backends/cpu/linear/elements_tile_neon.h"
 #include "mote_build.h"
 
 namespace mote {
@@ -16,6 +13,14 @@ constexpr uint32_t kChunkColumns = 1024;
 // Of a format: kBytes of an element; load(at, w): 16 elements, widened.
 template <Format format>
 struct Elements;
+
+template <>
+struct Elements<Format::f32> {
+  static constexpr uint32_t kBytes = 4;
+  MOTE_INLINE static void load(const uint8_t* at, float32x4_t w[4]) {
+    for (uint32_t v = 0; v < 4; ++v) w[v] = vreinterpretq_f32_u8(vld1q_u8(at + 16 * v));
+  }
+};
 
 template <>
 struct Elements<Format::f16> {
@@ -65,11 +70,8 @@ void add_columns(const uint8_t* weights, const float* x, size_t columns, uint32_
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < 4; ++v) vst1q_f32(partial[m] + 4 * v, acc[m][v]);
   if (k == end) return;
-  // The last elements, fewer than 16.
-  alignas(16) uint8_t rest[kLanes * F::kBytes] = {};
-  __builtin_memcpy(rest, weights + size_t{k} * F::kBytes, size_t{end - k} * F::kBytes);
   float32x4_t w[4];
-  F::load(rest, w);
+  load_first<F>(weights + size_t{k} * F::kBytes, end - k, w);
   float lanes[kLanes];
 #pragma GCC unroll 4
   for (uint32_t v = 0; v < 4; ++v) vst1q_f32(lanes + 4 * v, w[v]);
@@ -77,42 +79,39 @@ void add_columns(const uint8_t* weights, const float* x, size_t columns, uint32_
     for (uint32_t i = 0; k + i < end; ++i) partial[m][i] = fma_f32(lanes[i], x[m * columns + k + i], partial[m][i]);
 }
 
-// Weight rows [first, end) with x rows [x_first, x_first + count).
+// Weight rows [first, end) with all rows of x, `count`.
 template <class F, uint32_t count>
-void multiply_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_first) {
+void multiply_rows(const LinearJob& job, uint32_t first, uint32_t end) {
   float partial[kRowsAtATime][count][kLanes] = {};
-  const float* const x = job.x + size_t{x_first} * job.columns;
   for (uint32_t column = 0; column < job.columns; column += kChunkColumns) {
     const uint32_t columns = job.columns - column < kChunkColumns ? job.columns - column : kChunkColumns;
     for (uint32_t row = first; row < end; ++row)
-      add_columns<F, count>(job.weights + row * job.weight_row_bytes + size_t{column} * F::kBytes, x + column,
+      add_columns<F, count>(job.weights + row * job.weight_row_bytes + size_t{column} * F::kBytes, job.x + column,
                             job.columns, columns, partial[row - first]);
   }
   for (uint32_t row = first; row < end; ++row)
     for (uint32_t m = 0; m < count; ++m) {
       const float sum = fold16(partial[row - first][m]);
-      job.y[(x_first + m) * job.y_columns + row] = job.bias != nullptr ? sum + job.bias[row] : sum;
+      job.y[m * job.y_columns + row] = job.bias != nullptr ? sum + job.bias[row] : sum;
     }
 }
 
 template <class F>
 void linear_elements(const LinearJob& job) {
-  static constexpr decltype(&multiply_rows<F, 1>) kBatches[] = {multiply_rows<F, 1>, multiply_rows<F, 2>,
-                                                                multiply_rows<F, 3>, multiply_rows<F, 4>};
+  static constexpr decltype(&multiply_rows<F, 1>) kBatches[kFewRows] = {multiply_rows<F, 1>, multiply_rows<F, 2>,
+                                                                        multiply_rows<F, 3>, multiply_rows<F, 4>};
+  if (job.x_rows > kFewRows) return many_rows<F>(job);
   for (uint32_t row = job.first_row; row < job.end_row; row += kRowsAtATime) {
     const uint32_t end = job.end_row - row < kRowsAtATime ? job.end_row : row + kRowsAtATime;
-    for (uint32_t x = 0; x < job.x_rows; x += 4)
-      kBatches[job.x_rows - x < 4 ? job.x_rows - x - 1 : 3](job, row, end, x);
+    kBatches[job.x_rows - 1](job, row, end);
   }
 }
-
-uint64_t no_scratch(uint32_t /*columns*/) { return 0; }
 
 // The kernel of a format; without a specialisation of Elements none.
 template <Format format>
 constexpr LinearKernel kernel_of() {
   if constexpr (requires { Elements<format>::kBytes; })
-    return {linear_elements<Elements<format>>, nullptr, no_scratch, kRowsAtATime};
+    return {linear_elements<Elements<format>>, &kPanelsForm, strip_bytes, kStripRows};
   else
     return {};
 }

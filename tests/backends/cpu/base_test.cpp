@@ -148,12 +148,14 @@ TEST_CASE("linear takes the scalar kernel of every format in the build when no i
     const LinearKernel* choice = choose_linear(format, kIsaBaseline);
     CHECK((choice != nullptr) == info.enabled);
     if (choice == nullptr) continue;
-    size_t variant = 0;
+    const bool elements = info.block_values == 1;
 #if defined(__aarch64__)
-    if (format == Format::f16 || format == Format::bf16) variant = 1;   // plain NEON, which every such processor has
+    const bool by_neon = elements;   // which every such processor has
+#else
+    const bool by_neon = false;
 #endif
-    CHECK(choice == &linear_variants()[variant].table->by_format[static_cast<size_t>(format)]);
-    CHECK((choice->form == nullptr) == (info.block_values == 1));
+    CHECK(choice == &linear_variants()[by_neon ? 1 : 0].table->by_format[static_cast<size_t>(format)]);
+    CHECK((choice->form == nullptr) == (elements && !by_neon));
   }
 }
 

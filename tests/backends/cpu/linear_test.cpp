@@ -242,17 +242,19 @@ TEST_CASE("products of elements that vanish leave their sign, also behind the la
   std::string wrong;
   for (const Format format : enabled_formats()) {
     if (format_info(format).block_values != 1) continue;
-    Problem problem = random_problem(format, 4, 1, 3, 6);
     const size_t bytes = format_info(format).block_bytes;
     const uint16_t top = format == Format::f16 ? 0xB400 : 0xBE80;   // -0.25
-    std::ranges::fill(problem.weights, uint8_t{0});
-    for (size_t i = 0; i < problem.weights.size(); i += bytes) {
-      problem.weights[i + bytes - 2] = static_cast<uint8_t>(top & 0xFF);
-      problem.weights[i + bytes - 1] = static_cast<uint8_t>(top >> 8);
+    for (const uint32_t x_rows : {3U, 11U}) {                       // few, and a tile
+      Problem problem = random_problem(format, 4, 1, x_rows, 6);
+      std::ranges::fill(problem.weights, uint8_t{0});
+      for (size_t i = 0; i < problem.weights.size(); i += bytes) {
+        problem.weights[i + bytes - 2] = static_cast<uint8_t>(top & 0xFF);
+        problem.weights[i + bytes - 1] = static_cast<uint8_t>(top >> 8);
+      }
+      std::ranges::fill(problem.x, 0x1p-149F);
+      CHECK(std::signbit(expected_outputs(problem)[0]));
+      wrong += check(problem, &compared);
     }
-    std::ranges::fill(problem.x, 0x1p-149F);
-    CHECK(std::signbit(expected_outputs(problem)[0]));
-    wrong += check(problem, &compared);
   }
   CHECK(wrong == "");
 }
