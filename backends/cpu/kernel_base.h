@@ -14,6 +14,8 @@
 #include "core/base/math_lanes.h"
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define MOTE_INLINE inline __attribute__((always_inline))
@@ -87,6 +89,8 @@ inline void halves_to_floats(const uint16_t* from, uint32_t count, float* to) {
 #if defined(__F16C__)
   for (; i + 8 <= count; i += 8)
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+#elif defined(__aarch64__)
+  for (; i + 4 <= count; i += 4) vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + i))));
 #endif
   for (; i < count; ++i) to[i] = half_to_float(from[i]);
 }

@@ -17,7 +17,7 @@ constexpr uint32_t wide_for(uint32_t rows) {
 #if defined(__AVX512F__)
   return rows <= kGroupRows ? 4 : 1;   // of 32 registers
 #else
-  return rows <= 2 ? 2 : 1;   // of 16, two for each
+  return rows <= 2 ? 2 : 1;   // of 16, two for each; on ARM of 32, four for each
 #endif
 }
 
@@ -53,6 +53,7 @@ void score_lanes(const Element* keys, uint32_t key_dim, const float* q, float* s
       const Lanes by = same(q[r]);
 #pragma GCC unroll 8
       for (uint32_t w = 0; w < kWide; ++w) sum[r][w] = fma(by, key[w], sum[r][w]);
+      if (kRows == kGroupRows) in_turn(sum[r][0], q);
     }
     keys += kLanes;
     q += kRows;
@@ -95,6 +96,7 @@ void value_lanes(const Group& group, const Element* values, uint32_t value_dim, 
       const Lanes by = same(p[r * kAttentionBlock + i]);
 #pragma GCC unroll 8
       for (uint32_t w = 0; w < kWide; ++w) sum[r][w] = fma(by, value[w], sum[r][w]);
+      if (kRows == kGroupRows) in_turn(sum[r][0], p);
     }
     at += value_dim;
   }

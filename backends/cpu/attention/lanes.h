@@ -1,20 +1,28 @@
-// 16 floats in registers: one zmm, or two ymm where there is no AVX-512. What attention_lanes.h is written in.
-// Included by kernel sources alone (internal linkage: see kernel_base.h); needs AVX2, FMA and F16C at least.
+// 16 floats in registers: one zmm, two ymm where there is no AVX-512, four of NEON's on ARM. What attention_lanes.h is
+// written in. Included by kernel sources alone (internal linkage: see kernel_base.h); on x86 needs AVX2, FMA and F16C
+// at least.
 #pragma once
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
 
 #include <cstdint>
 
 namespace mote {
 namespace {
 
-#define MOTE_LANES __attribute__((always_inline)) inline
+#define MOTE_INLINED __attribute__((always_inline))   // a lambda
+#define MOTE_LANES MOTE_INLINED inline
 
+#if !defined(__aarch64__)
 MOTE_LANES float largest_of_8(__m256 eight) {
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
+#endif
 
 #if defined(__AVX512F__)
 
@@ -56,6 +64,68 @@ MOTE_LANES Lanes raise(Lanes p, Lanes shifted, Lanes x, float least) {
   return _mm512_castsi512_ps(_mm512_maskz_add_epi32(kept, _mm512_castps_si512(p), exponent));
 }
 
+#elif defined(__aarch64__)
+
+struct Lanes {
+  float32x4_t four[4];
+};
+
+// f(i) for each of the four.
+template <class OfFour>
+MOTE_LANES Lanes each(OfFour f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+MOTE_LANES Lanes same(float x) {
+  const float32x4_t four = vdupq_n_f32(x);
+  return {{four, four, four, four}};
+}
+MOTE_LANES Lanes load(const float* from) {
+  return each([=](int i) MOTE_INLINED { return vld1q_f32(from + 4 * i); });
+}
+MOTE_LANES Lanes load(const uint16_t* halves) {
+  const float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(halves)), high = vreinterpretq_f16_u16(vld1q_u16(halves + 8));
+  return {{vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low), vcvt_f32_f16(vget_low_f16(high)),
+           vcvt_high_f32_f16(high)}};
+}
+MOTE_LANES void store(float* to, Lanes x) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) vst1q_f32(to + 4 * i, x.four[i]);
+}
+MOTE_LANES Lanes add(Lanes a, Lanes b) {
+  return each([=](int i) MOTE_INLINED { return vaddq_f32(a.four[i], b.four[i]); });
+}
+MOTE_LANES Lanes subtract(Lanes a, Lanes b) {
+  return each([=](int i) MOTE_INLINED { return vsubq_f32(a.four[i], b.four[i]); });
+}
+MOTE_LANES Lanes multiply(Lanes a, Lanes b) {
+  return each([=](int i) MOTE_INLINED { return vmulq_f32(a.four[i], b.four[i]); });
+}
+MOTE_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
+  return each([=](int i) MOTE_INLINED { return vfmaq_f32(c.four[i], a.four[i], b.four[i]); });
+}
+// Of a NaN and a number the number.
+MOTE_LANES Lanes larger(Lanes a, Lanes b) {
+  return each([=](int i) MOTE_INLINED { return vmaxnmq_f32(a.four[i], b.four[i]); });
+}
+MOTE_LANES float largest(Lanes x) {
+  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.four[0], x.four[1]), vmaxq_f32(x.four[2], x.four[3])));
+}
+MOTE_LANES Lanes keep_between(Lanes x, uint32_t first, uint32_t begin, uint32_t end) {
+  const uint32x4_t lane = {0, 1, 2, 3};
+  return each([=](int i) MOTE_INLINED {
+    const uint32x4_t from_begin = vaddq_u32(lane, vdupq_n_u32(first - begin + 4 * static_cast<uint32_t>(i)));
+    const uint32x4_t kept = vcltq_u32(from_begin, vdupq_n_u32(end - begin));
+    return vbslq_f32(kept, x.four[i], vdupq_n_f32(-__builtin_inff()));
+  });
+}
+MOTE_LANES Lanes raise(Lanes p, Lanes shifted, Lanes x, float least) {
+  return each([=](int i) MOTE_INLINED {
+    const uint32x4_t exponent = vshlq_n_u32(vreinterpretq_u32_f32(shifted.four[i]), 23);
+    const uint32x4_t raised = vaddq_u32(vreinterpretq_u32_f32(p.four[i]), exponent);
+    return vreinterpretq_f32_u32(vandq_u32(raised, vcgeq_f32(x.four[i], vdupq_n_f32(least))));
+  });
+}
+
 #else
 
 struct Lanes {
@@ -67,12 +137,6 @@ MOTE_LANES Lanes load(const float* from) { return {_mm256_loadu_ps(from), _mm256
 MOTE_LANES Lanes load(const uint16_t* halves) {
   const auto* eights = reinterpret_cast<const __m128i*>(halves);
   return {_mm256_cvtph_ps(_mm_loadu_si128(eights)), _mm256_cvtph_ps(_mm_loadu_si128(eights + 1))};
-}
-template <class Element>
-MOTE_LANES Lanes load_first(const Element* from, uint32_t count) {
-  Element padded[16] = {};
-  for (uint32_t i = 0; i < count; ++i) padded[i] = from[i];
-  return load(padded);
 }
 MOTE_LANES void store(float* to, Lanes x) {
   _mm256_storeu_ps(to, x.low);
@@ -109,6 +173,15 @@ MOTE_LANES Lanes raise(Lanes p, Lanes shifted, Lanes x, float least) {
 
 #endif
 
+#if !defined(__AVX512F__)
+template <class Element>
+MOTE_LANES Lanes load_first(const Element* from, uint32_t count) {
+  Element padded[16] = {};
+  for (uint32_t i = 0; i < count; ++i) padded[i] = from[i];
+  return load(padded);
+}
+#endif
+
 // `exp2_lane` of core/base/math_lanes.h, the same operations in the same order.
 MOTE_LANES Lanes exp2_lanes(Lanes x) {
   constexpr float kMagic = 12582912.0f;
@@ -126,9 +199,18 @@ MOTE_LANES Lanes exp2_lanes(Lanes x) {
 
 // A line of 64 bytes that will be read soon, into the second level: a block of keys and one of values fill the first.
 // Any address will do.
-MOTE_LANES void prefetch(uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T1); }
+MOTE_LANES void prefetch(uintptr_t address) { __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2); }
+
+// What is loaded by way of `from` afterwards waits until x is there: on ARM six rows leave registers for one or two
+// factors, and gcc 12 would load all six first.
+MOTE_LANES void in_turn([[maybe_unused]] Lanes x, [[maybe_unused]] const float*& from) {
+#if defined(__aarch64__)
+  __asm__("" : "+r"(from) : "w"(x.four[0]), "w"(x.four[1]), "w"(x.four[2]), "w"(x.four[3]));
+#endif
+}
 
 #undef MOTE_LANES
+#undef MOTE_INLINED
 
 }   // namespace
 }   // namespace mote

@@ -5,6 +5,8 @@
 #include "core/base/math_blocks.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace mote {
@@ -81,7 +83,7 @@ void softcap_all(const ElementwiseJob& job) {
 constexpr uint32_t kRopePairs = 8;
 struct RopeBlock {
   float cosine[kRopePairs], sine[kRopePairs], minus_sine[kRopePairs];
-  float cosines[2 * kRopePairs], sines[2 * kRopePairs];   // for neighbours: c, c and -s, s of each pair
+  float cosines[2 * kRopePairs], sines[2 * kRopePairs];   // for neighbours on AVX2: c, c and -s, s of each pair
 };
 
 // Of one head, x and y at the block's first pair; y may be x. The second of a pair lies `apart` from the first, the
@@ -105,6 +107,17 @@ inline void turn_pairs(const float* x, float* y, const RopeBlock& by) {
     _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_mul_ps(pairs, cosines), _mm256_mul_ps(swapped, sines)));
   }
 }
+#elif defined(__aarch64__)
+inline void turn_pairs(const float* x, float* y, const RopeBlock& by) {
+  for (size_t i = 0; i < kRopePairs; i += 4) {
+    const float32x4x2_t pairs = vld2q_f32(x + 2 * i);
+    const float32x4_t cosine = vld1q_f32(by.cosine + i), sine = vld1q_f32(by.sine + i);
+    float32x4x2_t turned;
+    turned.val[0] = vaddq_f32(vmulq_f32(pairs.val[0], cosine), vmulq_f32(pairs.val[1], vld1q_f32(by.minus_sine + i)));
+    turned.val[1] = vaddq_f32(vmulq_f32(pairs.val[0], sine), vmulq_f32(pairs.val[1], cosine));
+    vst2q_f32(y + 2 * i, turned);
+  }
+}
 #endif
 
 template <size_t step>
@@ -125,7 +138,7 @@ void rope_pairs(const RopeJob& job, size_t apart) {
     const float* x = job.x + first * step;
     float* y = job.y + first * step;
     for (size_t head = 0; head < heads; ++head, x += dim, y += dim) {
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(__aarch64__)
       if (step == 2 && count == kRopePairs) {
         turn_pairs(x, y, by);
         continue;
