@@ -5,6 +5,7 @@
 #pragma once
 #include "backends/cpu/linear/block_lanes_avx2.h"
 #include "backends/cpu/linear/blocks_input_avx2.h"
+#include "backends/cpu/linear/row_streams.h"
 #include "backends/cpu/linear/tile_avx2.h"
 
 namespace mote {
@@ -40,8 +41,6 @@ struct Half {
     return acc;
   }
 };
-
-constexpr uint32_t kRowsAtATime = 16;   // weight rows, in whose tails the lanes of one step divide themselves
 
 // The tails of weight rows that share a step: lane by lane its block, and where its partial sum lies behind those of
 // the step's first row.
@@ -102,7 +101,7 @@ void few_rows(const LinearJob& job) {
       for (uint32_t m = 0; m < count; ++m) acc[m][0] = acc[m][1] = _mm256_setzero_ps();
       for (uint32_t g = 0; g < full; ++g) {
         for (uint32_t line = 0; line < kLanes * F::kBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(at + 4096 + line), _MM_HINT_T1);
+          _mm_prefetch(reinterpret_cast<const char*>(at + kFetchAhead + line), _MM_HINT_T1);
 #pragma GCC unroll 2
         for (uint32_t h = 0; h < 2; ++h, at += 8 * F::kBytes) {
           const Half<F> half([at](int i) { return at + static_cast<uint32_t>(i) * F::kBytes; });

@@ -5,6 +5,7 @@
 #pragma once
 #include "backends/cpu/linear/block_lanes_avx512.h"
 #include "backends/cpu/linear/blocks_input_avx512.h"
+#include "backends/cpu/linear/row_streams.h"
 
 namespace mote {
 namespace {
@@ -36,33 +37,33 @@ struct Group {
   }
 };
 
-constexpr uint32_t kRowsAtATime = 16;   // weight rows, in whose tails the lanes of one step divide themselves
-
-// Weight rows [first, end) with x rows [x_first, x_first + count).
+// Batches of weight rows with x rows [x_first, x_first + count).
 template <class F, uint32_t count>
-void few_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_first) {
+void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first) {
   const uint32_t blocks = job.columns / 32, full = blocks / kLanes, rest = blocks % kLanes;
   const size_t x_size = static_cast<size_t>(few_rows_bytes(1, job.columns));
   const uint8_t* const x = job.input + x_first * x_size;
   const uint32_t sharing = rest == 0 ? kRowsAtATime : kLanes / rest;   // rows that share a step for their tails
   alignas(64) float partial[count][kRowsAtATime][kLanes];
   alignas(64) int32_t tail_lane[kLanes] = {};   // where a lane's partial sum lies, behind that of the step's first row
-  size_t tail_at[kLanes] = {};                  // and its block
+  uint32_t tail_row[kLanes] = {};               // its row behind the step's first one
+  size_t tail_at[kLanes] = {};                  // and its block in that
   for (uint32_t lane = 0; rest != 0 && lane < sharing * rest; ++lane) {
     tail_lane[lane] = static_cast<int32_t>(lane / rest * kLanes + lane % rest);
-    tail_at[lane] = lane / rest * job.weight_row_bytes + size_t{full * kLanes + lane % rest} * F::kBytes;
+    tail_row[lane] = lane / rest;
+    tail_at[lane] = size_t{full * kLanes + lane % rest} * F::kBytes;
   }
-  for (uint32_t row = first; row < end; row += kRowsAtATime) {
-    const uint32_t rows = end - row < kRowsAtATime ? end - row : kRowsAtATime;
+  for (uint32_t row = batches.first; row < batches.end; row += batches.step) {
+    const uint32_t rows = batches.rows_at(row);
     const uint8_t* const weights = job.weights + row * job.weight_row_bytes;
     for (uint32_t r = 0; r < rows; ++r) {
-      const uint8_t* at = weights + r * job.weight_row_bytes;
+      const uint8_t* at = weights + batches.offset[r];
       __m512 acc[count];
 #pragma GCC unroll 4
       for (uint32_t m = 0; m < count; ++m) acc[m] = _mm512_setzero_ps();
       for (uint32_t g = 0; g < full; ++g, at += kLanes * F::kBytes) {
         for (uint32_t line = 0; line < kLanes * F::kBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(at + 4096 + line), _MM_HINT_T1);
+          _mm_prefetch(reinterpret_cast<const char*>(at + kFetchAhead + line), _MM_HINT_T1);
         const Group<F> group([at](int i) { return at + static_cast<uint32_t>(i) * F::kBytes; });
 #pragma GCC unroll 4
         for (uint32_t m = 0; m < count; ++m)
@@ -74,9 +75,14 @@ void few_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_fir
     for (uint32_t r = 0; rest != 0 && r < rows; r += sharing) {
       const uint32_t together = rows - r < sharing ? rows - r : sharing;
       const __mmask16 live = static_cast<__mmask16>((1u << (together * rest)) - 1);
-      const uint8_t* const at = weights + r * job.weight_row_bytes;
+      const size_t* const offset = batches.offset + r;
       // A lane without a block looks at the first one.
-      const Group<F> group([&](int i) { return at + (live >> i & 1 ? tail_at[i] : tail_at[0]); });
+      const uint8_t* block[kLanes];
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        const uint32_t own = live >> lane & 1 ? lane : 0;
+        block[lane] = weights + offset[tail_row[own]] + tail_at[own];
+      }
+      const Group<F> group([&](int i) { return block[i]; });
       const __m512i lanes = _mm512_load_si512(tail_lane);
 #pragma GCC unroll 4
       for (uint32_t m = 0; m < count; ++m) {
@@ -89,7 +95,8 @@ void few_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t x_fir
     for (uint32_t m = 0; m < count; ++m)
       for (uint32_t r = 0; r < rows; ++r) {
         const float sum = fold_lanes(_mm512_load_ps(partial[m][r]));
-        job.y[(x_first + m) * job.y_columns + row + r] = job.bias != nullptr ? sum + job.bias[row + r] : sum;
+        const uint32_t to = row + batches.place[r];
+        job.y[(x_first + m) * job.y_columns + to] = job.bias != nullptr ? sum + job.bias[to] : sum;
       }
   }
 }
@@ -100,15 +107,13 @@ template <class F>
 void up_to_few_rows(const LinearJob& job) {
   static constexpr decltype(&few_rows<F, 1>) kBatches[] = {few_rows<F, 1>, few_rows<F, 2>, few_rows<F, 3>,
                                                            few_rows<F, 4>};
-  if (job.x_rows <= 4) return kBatches[job.x_rows - 1](job, job.first_row, job.end_row, 0);
-  const uint32_t batches = (job.x_rows + 3) / 4;
-  for (uint32_t row = job.first_row; row < job.end_row; row += kRowsAtATime) {
-    const uint32_t end = job.end_row - row < kRowsAtATime ? job.end_row : row + kRowsAtATime;
-    for (uint32_t batch = 0; batch < batches; ++batch) {   // of nearly equal size
-      const uint32_t x_first = job.x_rows * batch / batches, x_end = job.x_rows * (batch + 1) / batches;
-      kBatches[x_end - x_first - 1](job, row, end, x_first);
+  const uint32_t turns = (job.x_rows + 3) / 4;   // of nearly equal size
+  visit_rows(job, turns > 1, [&](const RowBatches& batches) {
+    for (uint32_t turn = 0; turn < turns; ++turn) {
+      const uint32_t x_first = job.x_rows * turn / turns, x_end = job.x_rows * (turn + 1) / turns;
+      kBatches[x_end - x_first - 1](job, batches, x_first);
     }
-  }
+  });
 }
 
 // ------------------------------------------------------------------------------------------ many rows of x

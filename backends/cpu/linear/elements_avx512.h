@@ -4,7 +4,7 @@
 // kernel_base.h.
 #pragma once
 #include "backends/cpu/linear/avx512.h"
-#include "backends/cpu/linear/linear.h"
+#include "backends/cpu/linear/row_streams.h"
 
 namespace mote {
 namespace {
@@ -52,13 +52,13 @@ MOTE_INLINE __m128 fold_four(const __m512 p[4]) {
   return _mm512_castps512_ps128(_mm512_permutexvar_ps(first, one));
 }
 
-// Weight rows [row, row + 4), as far as they are below end_row, with rows [first_x, first_x + kXRows) of x.
-template <class F, uint32_t kXRows>
-void multiply_elements(const LinearJob& job, uint32_t row, uint32_t first_x, Ahead& ahead) {
-  const uint32_t left = job.end_row - row, columns = job.columns, whole = columns / kLanes * kLanes;
+// The weight rows of these numbers, up to four, with rows [first_x, first_x + kXRows) of x. fetch(w, u) has what comes
+// next brought closer.
+template <class F, uint32_t kXRows, class Fetch>
+void multiply_elements(const LinearJob& job, const uint32_t* row, uint32_t rows, uint32_t first_x, Fetch fetch) {
+  const uint32_t columns = job.columns, whole = columns / kLanes * kLanes;
   const uint8_t* w[kElementRows];   // beyond the last row that one again, for nothing
-  for (uint32_t r = 0; r < kElementRows; ++r)
-    w[r] = job.weights + (row + (r < left ? r : left - 1)) * job.weight_row_bytes;
+  for (uint32_t r = 0; r < kElementRows; ++r) w[r] = job.weights + row[r < rows ? r : rows - 1] * job.weight_row_bytes;
   const float* x = job.x + size_t{first_x} * columns;
   __m512 sum[kXRows][kElementRows];
 #pragma GCC unroll 6
@@ -66,7 +66,7 @@ void multiply_elements(const LinearJob& job, uint32_t row, uint32_t first_x, Ahe
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < kElementRows; ++r) sum[m][r] = _mm512_setzero_ps();
   for (uint32_t u = 0; u < whole; u += kLanes) {
-    ahead.step();
+    fetch(w, u);
     __m512 values[kElementRows];
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < kElementRows; ++r) values[r] = F::load(w[r] + size_t{u} * F::kBytes);
@@ -88,39 +88,59 @@ void multiply_elements(const LinearJob& job, uint32_t row, uint32_t first_x, Ahe
                                           sum[m][r], live);
     }
   }
-  const __mmask8 live = static_cast<__mmask8>(left < kElementRows ? (1u << left) - 1 : 15);
-  const __m128 bias = job.bias != nullptr ? _mm_maskz_loadu_ps(live, job.bias + row) : _mm_setzero_ps();
-#pragma GCC unroll 6
   for (uint32_t m = 0; m < kXRows; ++m) {
-    __m128 y = fold_four(sum[m]);
-    if (job.bias != nullptr) y = _mm_add_ps(y, bias);
-    _mm_mask_storeu_ps(job.y + (first_x + m) * job.y_columns + row, live, y);
+    alignas(16) float sums[kElementRows];
+    _mm_store_ps(sums, fold_four(sum[m]));
+    for (uint32_t r = 0; r < rows; ++r)
+      job.y[(first_x + m) * job.y_columns + row[r]] = job.bias != nullptr ? sums[r] + job.bias[row[r]] : sums[r];
   }
 }
 
-// Strips of weight rows that stay in the level-2 cache while the panels of x pass by. Meanwhile what comes next is
-// fetched in the order in which it lies in memory, four rows at a time are four streams: with one panel the next four
-// rows, with more the next strip.
+// One panel of x: every weight row is read once.
+template <class F, uint32_t kXRows>
+void run_few_elements(const LinearJob& job) {
+  const auto fetch = [](const uint8_t* const w[kElementRows], uint32_t u) {
+    if (u * F::kBytes % 64 != 0) return;
+    for (uint32_t r = 0; r < kElementRows; ++r)
+      _mm_prefetch(reinterpret_cast<const char*>(w[r] + u * F::kBytes + kFetchAhead), _MM_HINT_T1);
+  };
+  visit_rows(job, false, [&](const RowBatches& batches) {
+    batches.visit(kElementRows,
+                  [&](const uint32_t* row, uint32_t rows) { multiply_elements<F, kXRows>(job, row, rows, 0, fetch); });
+  });
+}
+
+// Strips of weight rows that stay in the level-2 cache while the panels of x pass by. Meanwhile the next strip is
+// fetched in the order in which it lies in memory.
+template <class F, uint32_t kXRows>
+void run_element_strip(const LinearJob& job, uint32_t strip, uint32_t end, uint32_t first_x, Ahead ahead) {
+  for (uint32_t row = strip; row < end; row += kElementRows) {
+    const uint32_t number[kElementRows] = {row, row + 1, row + 2, row + 3};
+    multiply_elements<F, kXRows>(job, number, end - row < kElementRows ? end - row : kElementRows, first_x,
+                                 [&](const uint8_t* const*, uint32_t) { ahead.step(); });
+  }
+}
+
 template <class F>
 void run_elements(const LinearJob& job) {
-  static constexpr decltype(&multiply_elements<F, 1>) kByRows[] = {multiply_elements<F, 1>, multiply_elements<F, 2>,
-                                                                   multiply_elements<F, 3>, multiply_elements<F, 4>,
-                                                                   multiply_elements<F, 5>, multiply_elements<F, 6>};
+  static constexpr decltype(&run_few_elements<F, 1>) kFew[] = {run_few_elements<F, 1>, run_few_elements<F, 2>,
+                                                               run_few_elements<F, 3>, run_few_elements<F, 4>,
+                                                               run_few_elements<F, 5>, run_few_elements<F, 6>};
+  static constexpr decltype(&run_element_strip<F, 1>) kStrips[] = {run_element_strip<F, 1>, run_element_strip<F, 2>,
+                                                                   run_element_strip<F, 3>, run_element_strip<F, 4>,
+                                                                   run_element_strip<F, 5>, run_element_strip<F, 6>};
+  if (job.x_rows <= kTileXRows) return kFew[job.x_rows - 1](job);
   const uint32_t panels = (job.x_rows + kTileXRows - 1) / kTileXRows;
   const uint32_t steps = kStripRows / kElementRows * (job.columns / kLanes);
   for (uint32_t strip = job.first_row; strip < job.end_row; strip += kStripRows) {
     const uint32_t left = job.end_row - strip, end = left < kStripRows ? job.end_row : strip + kStripRows;
-    const uint8_t* weights = job.weights + strip * job.weight_row_bytes;
+    const uint8_t* next = job.weights + (strip + kStripRows) * job.weight_row_bytes;
     for (uint32_t panel = 0; panel < panels; ++panel) {
       const uint32_t first_x = static_cast<uint32_t>(uint64_t{job.x_rows} * panel / panels);
       const uint32_t end_x = static_cast<uint32_t>(uint64_t{job.x_rows} * (panel + 1) / panels);
-      Ahead ahead;
-      if (panels == 1)
-        ahead = {weights + kElementRows * job.weight_row_bytes, kElementRows * kLanes * F::kBytes / 64};
-      else if (left > kStripRows)
-        ahead = ahead_of(weights + kStripRows * job.weight_row_bytes, kStripRows * job.weight_row_bytes, panel, panels,
-                         steps);
-      for (uint32_t row = strip; row < end; row += kElementRows) kByRows[end_x - first_x - 1](job, row, first_x, ahead);
+      const Ahead ahead =
+          left > kStripRows ? ahead_of(next, kStripRows * job.weight_row_bytes, panel, panels, steps) : Ahead{};
+      kStrips[end_x - first_x - 1](job, strip, end, first_x, ahead);
     }
   }
 }

@@ -34,7 +34,7 @@ LinearJob job_of(const PreparedStep& prepared, const RunContext& context, uint32
   return job;
 }
 
-// About eight chunks per lane, so that a slow core does not hold up the others; whole groups of rows.
+// The smallest chunks that lanes take: sixteen for each lane, whole groups of rows.
 uint32_t chunk_of(const PreparedStep& prepared, uint32_t lanes) {
   const uint32_t share = std::clamp<uint32_t>(prepared.step->matrix.rows / (lanes * 8), 8, 256);
   return whole_groups(share, prepared.linear->rows_together);
@@ -55,7 +55,7 @@ Status run_linear(const PreparedStep& first, const RunContext& context) {
     pieces += (matrix.rows + chunk_of(prepared, lanes) - 1) / chunk_of(prepared, lanes);
     cost += uint64_t{matrix.rows} * matrix.columns * rows;
   }
-  for_pieces(context.parallel, pieces, 1, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
+  for_shrinking_pieces(context.parallel, pieces, cost, [&](uint32_t begin, uint32_t end, uint32_t lane) {
     uint32_t before = 0;   // pieces of the steps so far
     for (const PreparedStep& prepared : steps) {
       const uint32_t chunk = chunk_of(prepared, lanes), matrix_rows = prepared.step->matrix.rows;

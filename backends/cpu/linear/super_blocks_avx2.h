@@ -4,6 +4,7 @@
 //   many rows of x   lane = weight row, as for blocks of 32
 // Internal linkage: see kernel_base.h.
 #pragma once
+#include "backends/cpu/linear/row_streams.h"
 #include "backends/cpu/linear/super_block_lanes_avx2.h"
 #include "backends/cpu/linear/tile_avx2.h"
 
@@ -125,7 +126,7 @@ void few_super_rows(const LinearJob& job) {
     alignas(32) float partial[count][kLanes] = {};
     for (uint32_t b = 0; b < blocks; ++b, at += F::kBytes) {
       for (uint32_t line = 0; line < F::kBytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(at + 4096 + line), _MM_HINT_T1);
+        _mm_prefetch(reinterpret_cast<const char*>(at + kFetchAhead + line), _MM_HINT_T1);
       float* sums[count];
 #pragma GCC unroll 4
       for (uint32_t m = 0; m < count; ++m) sums[m] = &partial[m][b % kLanes];

@@ -3,6 +3,7 @@
 //
 // Inside a super-block everything is an exact integer, so any split over lanes gives the bits of linear.h.
 #pragma once
+#include "backends/cpu/linear/row_streams.h"
 #include "backends/cpu/linear/super_blocks_input_avx512.h"
 
 namespace mote {
@@ -85,7 +86,7 @@ MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t
   for (uint32_t g = 0; g < steps; ++g, weights += 4 * F::kBytes, x += FewForm<Input>::kStepBytes) {
     // Into L2: with four rows of x in a small L1, a fetch into that costs more than it gives.
     for (uint32_t line = 0; line < 4 * F::kBytes; line += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(weights + 4096 + line), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(weights + kFetchAhead + line), _MM_HINT_T1);
     multiply_step<F, kRows>([&](int i) { return weights + static_cast<uint32_t>(i) * F::kBytes; }, x, x_stride,
                             [&](uint32_t m, const Terms& terms) {
                               float* to = partial[m] + g % 4 * 4;
@@ -94,14 +95,14 @@ MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t
   }
 }
 
-// The step that `rows` weight rows share, `rest` super-blocks of each; `weights` at those of the first row, `first` the
-// number of the first partial sum.
+// The step that `rows` weight rows share, `rest` super-blocks of each, `offset` bytes from where the row begins;
+// `first` is the number of the first partial sum.
 template <class F, uint32_t kRows>
-MOTE_INLINE void add_last_step(const uint8_t* weights, size_t row_bytes, uint32_t rows, uint32_t rest, const uint8_t* x,
-                               size_t x_stride, uint32_t first, float (*partial)[kRows][kLanes]) {
+MOTE_INLINE void add_last_step(const uint8_t* const at[4], size_t offset, uint32_t rows, uint32_t rest,
+                               const uint8_t* x, size_t x_stride, uint32_t first, float (*partial)[kRows][kLanes]) {
   const uint8_t* slots[4];   // those beyond the last row read a block that is there, for nothing
   for (uint32_t i = 0; i < 4; ++i)
-    slots[i] = weights + (i / rest < rows ? i / rest : 0) * row_bytes + size_t{i % rest} * F::kBytes;
+    slots[i] = at[i / rest < rows ? i / rest : 0] + offset + size_t{i % rest} * F::kBytes;
   const __mmask8 live = static_cast<__mmask8>((1u << rest) - 1);
   multiply_step<F, kRows>([&](int i) { return slots[i]; }, x, x_stride,
                           [&](uint32_t m, const Terms& terms) {
@@ -116,46 +117,45 @@ MOTE_INLINE void add_last_step(const uint8_t* weights, size_t row_bytes, uint32_
                           });
 }
 
-// Weight rows [first, end) with rows [first_x, first_x + kRows) of x.
+// Batches of weight rows with rows [first_x, first_x + kRows) of x.
 template <class F, uint32_t kRows>
-void few_super_rows(const LinearJob& job, uint32_t first, uint32_t end, uint32_t first_x) {
+void few_super_rows(const LinearJob& job, const RowBatches& batches, uint32_t first_x) {
   using Form = FewForm<typename F::Input>;
   const uint32_t blocks = job.columns / 256, full = blocks / 4, rest = blocks % 4;
   const uint32_t together = rest == 0 ? 1 : 4 / rest;   // weight rows that share their last step
   const size_t x_stride = Form::row_bytes(blocks);
   const uint8_t* x = job.input + first_x * x_stride;
-  for (uint32_t row = first; row < end; row += together) {
-    const uint32_t rows = end - row < together ? end - row : together;
-    const uint8_t* weights = job.weights + row * job.weight_row_bytes;
+  batches.visit(together, [&](const uint32_t* row, uint32_t rows) {
+    const uint8_t* at[4] = {};
     alignas(64) float partial[4][kRows][kLanes];
     for (uint32_t r = 0; r < rows; ++r) {
+      at[r] = job.weights + row[r] * job.weight_row_bytes;
       for (uint32_t m = 0; m < kRows; ++m) _mm512_store_ps(partial[r][m], _mm512_setzero_ps());
-      add_steps<F, kRows>(weights + r * job.weight_row_bytes, full, x, x_stride, partial[r]);
+      add_steps<F, kRows>(at[r], full, x, x_stride, partial[r]);
     }
     if (rest != 0)
-      add_last_step<F, kRows>(weights + size_t{full} * 4 * F::kBytes, job.weight_row_bytes, rows, rest,
-                              x + full * Form::kStepBytes, x_stride, full % 4 * 4, partial);
+      add_last_step<F, kRows>(at, size_t{full} * 4 * F::kBytes, rows, rest, x + full * Form::kStepBytes, x_stride,
+                              full % 4 * 4, partial);
     for (uint32_t r = 0; r < rows; ++r)
       for (uint32_t m = 0; m < kRows; ++m) {
         const float sum = fold_quarters(partial[r][m]);
-        job.y[(first_x + m) * job.y_columns + row + r] = job.bias != nullptr ? sum + job.bias[row + r] : sum;
+        job.y[(first_x + m) * job.y_columns + row[r]] = job.bias != nullptr ? sum + job.bias[row[r]] : sum;
       }
-  }
+  });
 }
 
-// More than four rows of x go in batches over 16 weight rows, which the second batch finds in a near cache.
+// More than four rows of x take turns on 16 weight rows, which the second turn finds in a near cache.
 template <class F>
 void run_few_rows(const LinearJob& job) {
   static constexpr decltype(&few_super_rows<F, 1>) kByRows[] = {few_super_rows<F, 1>, few_super_rows<F, 2>,
                                                                 few_super_rows<F, 3>, few_super_rows<F, 4>};
-  const uint32_t batches = (job.x_rows + 3) / 4, weight_rows = batches == 1 ? job.end_row - job.first_row : 16;
-  for (uint32_t row = job.first_row; row < job.end_row; row += weight_rows) {
-    const uint32_t end = job.end_row - row < weight_rows ? job.end_row : row + weight_rows;
-    for (uint32_t batch = 0; batch < batches; ++batch) {
-      const uint32_t first_x = job.x_rows * batch / batches, end_x = job.x_rows * (batch + 1) / batches;
-      kByRows[end_x - first_x - 1](job, row, end, first_x);
+  const uint32_t turns = (job.x_rows + 3) / 4;
+  visit_rows(job, turns > 1, [&](const RowBatches& batches) {
+    for (uint32_t turn = 0; turn < turns; ++turn) {
+      const uint32_t first_x = job.x_rows * turn / turns, end_x = job.x_rows * (turn + 1) / turns;
+      kByRows[end_x - first_x - 1](job, batches, first_x);
     }
-  }
+  });
 }
 
 // ------------------------------------------------------------------------------------------ many rows of x

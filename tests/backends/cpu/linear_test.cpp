@@ -145,7 +145,8 @@ TEST_CASE("every kernel of linear has the bits of the canonical order, in every 
          {std::array{1U, 1U, 1U}, {3U, 2U, 2U},    {4U, 15U, 1U},  {9U, 16U, 3U},   {6U, 17U, 5U},
           {5U, 33U, 1U},          {7U, 3U, 35U},   {2U, 130U, 2U}, {3U, 140U, 33U}, {37U, 18U, 1U},
           {65U, 20U, 4U},         {33U, 19U, 16U}, {64U, 5U, 31U}, {18U, 24U, 15U}, {34U, 3U, 8U},
-          {31U, 22U, 6U},         {32U, 2U, 22U},  {17U, 4U, 26U}, {9U, 6U, 8U},    {11U, 7U, 9U}})
+          {31U, 22U, 6U},         {32U, 2U, 22U},  {17U, 4U, 26U}, {9U, 6U, 8U},    {11U, 7U, 9U},
+          {183U, 64U, 5U},        {262U, 24U, 2U}, {185U, 8U, 1U}, {184U, 8U, 6U}})   // read as four streams
       wrong += check(random_problem(format, rows, blocks, x_rows, seed++), &compared);
   }
   CHECK(compared >= 20 * 2 * enabled_formats().size());

@@ -1,0 +1,92 @@
+// The order in which kernels for few rows of x read weight rows, whatever the instruction set. Nothing is computed
+// twice meanwhile, so memory is what they wait for. Internal linkage throughout: see kernel_base.h.
+#pragma once
+#include "backends/cpu/kernel_base.h"
+#include "backends/cpu/linear/linear.h"
+
+namespace mote {
+namespace {
+
+constexpr uint32_t kRowsAtATime = 16;   // weight rows
+constexpr uint32_t kFetchAhead = 640;   // bytes by which weights are fetched into L2 before they are read
+
+// Weight rows as few rows of x meet them: batch after batch, of the rows row + place[0..15] for row = first,
+// first + step, ... below end. The last batch may have fewer, if those are in order.
+struct RowBatches {
+  uint32_t first, end, step;
+  uint32_t place[kRowsAtATime];
+  size_t offset[kRowsAtATime];   // place in bytes
+
+  MOTE_INLINE uint32_t rows_at(uint32_t row) const {
+    return step < kRowsAtATime || end - row >= kRowsAtATime ? kRowsAtATime : end - row;
+  }
+  // act(numbers, count) for up to `together` rows at a time, in the same order.
+  template <class Act>
+  MOTE_INLINE void visit(uint32_t together, Act act) const {
+    for (uint32_t row = first; row < end; row += step) {
+      const uint32_t rows = rows_at(row);
+      uint32_t number[kRowsAtATime];
+      for (uint32_t r = 0; r < rows; ++r) number[r] = row + place[r];
+      for (uint32_t r = 0; r < rows; r += together) act(number + r, rows - r < together ? rows - r : together);
+    }
+  }
+};
+
+// Rows [first, end) in order.
+inline RowBatches rows_in_order(const LinearJob& job, uint32_t first, uint32_t end) {
+  RowBatches batches = {first, end, kRowsAtATime, {}, {}};
+  for (uint32_t r = 0; r < kRowsAtATime; ++r) {
+    batches.place[r] = r;
+    batches.offset[r] = r * job.weight_row_bytes;
+  }
+  return batches;
+}
+// `count` rows, a multiple of four, behind each of the rows first, first + apart, .. + 2 apart and .. + 3 apart, in
+// turns.
+inline RowBatches rows_of_streams(const LinearJob& job, uint32_t first, uint32_t count, uint32_t apart) {
+  RowBatches batches = {first, first + count, 4, {}, {}};
+  for (uint32_t r = 0; r < kRowsAtATime; ++r) {
+    batches.place[r] = r % 4 * apart + r / 4;
+    batches.offset[r] = batches.place[r] * job.weight_row_bytes;
+  }
+  return batches;
+}
+
+// Rows that are once, twice and three times so many bytes apart lie at different places of their pages; at the same
+// ones they would push each other out of the level-1 cache.
+constexpr bool differ_in_page(size_t bytes) {
+  const auto clear = [](size_t at) { return at % 4096 >= 512 && at % 4096 <= 4096 - 512; };
+  return clear(bytes) && clear(2 * bytes) && clear(3 * bytes);
+}
+
+// Calls visit for the rows of a job: all at once, or batch by batch. A large job is read in four places at once: memory
+// gives more to four streams than to one.
+template <class Visit>
+MOTE_INLINE void visit_rows(const LinearJob& job, bool batch_by_batch, Visit visit) {
+  constexpr size_t kWorthStreams = 4 * 48 * 1024;
+  const auto visit_all = [&](RowBatches batches) {
+    if (!batch_by_batch) return visit(batches);
+    for (const uint32_t end = batches.end; batches.first < end; batches.first += batches.step) {
+      batches.end = end - batches.first < batches.step ? end : batches.first + batches.step;
+      visit(batches);
+    }
+  };
+  const uint32_t rows = job.end_row - job.first_row;
+  uint32_t first = job.first_row;
+  const bool short_rows = job.weight_row_bytes <= 3072;   // in a long one the prefetchers lose the three other streams
+  if (short_rows && rows >= 4 * kRowsAtATime && rows * job.weight_row_bytes >= kWorthStreams) {
+    const uint32_t most = rows / 4, count = most / 4 * 4 - 4;
+    uint32_t apart = most;
+    while (apart > count && !differ_in_page(apart * job.weight_row_bytes)) --apart;
+    visit_all(rows_of_streams(job, first, count, apart));
+    for (uint32_t stream = 0; stream < 3 && apart != count; ++stream) {   // what lies between them
+      const uint32_t from = first + stream * apart;
+      visit_all(rows_in_order(job, from + count, from + apart));
+    }
+    first += 3 * apart + count;
+  }
+  if (first < job.end_row) visit_all(rows_in_order(job, first, job.end_row));
+}
+
+}   // namespace
+}   // namespace mote
