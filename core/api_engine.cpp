@@ -70,7 +70,7 @@ void release_memory(const Memory& memory) {
 
 namespace {
 
-void run_on_host(void* self, ParallelTask task, void* context) {
+void run_on_host(void* self, uint32_t lanes, ParallelTask task, void* context) {
   const auto* engine = static_cast<const mote_engine*>(self);
   struct Region {
     ParallelTask task;
@@ -82,7 +82,7 @@ void run_on_host(void* self, ParallelTask task, void* context) {
     const auto* own = static_cast<const Region*>(at);
     own->task(own->context, lane);
   };
-  engine->parallel_for(engine->parallel_for_user, engine->services.parallel.lanes, run_lane, &region);
+  engine->parallel_for(engine->parallel_for_user, lanes, run_lane, &region);
 }
 
 // "vulkan, cpu": the names between the commas, without their blanks; "vulkan," has two, of which the last is empty.

@@ -66,14 +66,18 @@ Status read_stops(const mote_session_options& options, std::span<std::string_vie
   return {};
 }
 
-Status measure_session(mote_model& model, const CompiledPlan& now, const mote_session_options& options,
+SessionGround ground_of(mote_model& model) {
+  return {model.plans, model.plans.current(), longest_piece_bytes(model), model.config.context_length,
+          model.engine->services.parallel.lanes};
+}
+
+Status measure_session(mote_model& model, const SessionGround& ground, const mote_session_options& options,
                        SessionBytes* bytes, uint64_t* total_bytes) {
   mote_session* none = nullptr;
   Arena arena;
   const QuoteRoom room(model);
   MOTE_RETURN_IF_ERROR(room.status());
-  MOTE_RETURN_IF_ERROR(layout_session(model.plans, now, longest_piece_bytes(model), model.config.context_length,
-                                      options, arena, room.offsets(), bytes, &none));
+  MOTE_RETURN_IF_ERROR(layout_session(ground, options, arena, room.offsets(), bytes, &none));
   *total_bytes = arena.used_bytes();
   return {};
 }
@@ -87,14 +91,13 @@ Status open_session(mote_model* model, const mote_session_options* given, const 
   mote_session_options options;
   MOTE_RETURN_IF_ERROR(read_options(given, "mote_session_options", &options));
   uint64_t bytes = given_memory.bytes;
-  const CompiledPlan& now = model->plans.current();
+  const SessionGround ground = ground_of(*model);
   SessionBytes measured, taken;
-  if (given_memory.data == nullptr) MOTE_RETURN_IF_ERROR(measure_session(*model, now, options, &measured, &bytes));
+  if (given_memory.data == nullptr) MOTE_RETURN_IF_ERROR(measure_session(*model, ground, options, &measured, &bytes));
   MOTE_ASSIGN_OR_RETURN(const Memory memory, obtain_memory(given_memory, bytes, "the session"));
   Arena arena(memory.data, memory.bytes);
   mote_session* opened = nullptr;
-  const Status status = layout_session(model->plans, now, longest_piece_bytes(*model), model->config.context_length,
-                                       options, arena, {}, &taken, &opened);
+  const Status status = layout_session(ground, options, arena, {}, &taken, &opened);
   if (!status.ok()) {
     release_memory(memory);
     return status;
@@ -135,12 +138,12 @@ mote_status call_for_token(Status (*call_for)(mote_session&, int32_t*), mote_ses
 
 }   // namespace
 
-Result<SequenceOptions> read_sequence_options(const mote_session_options& options, uint32_t trained_context) {
+Result<SequenceOptions> read_sequence_options(const SessionGround& ground, const mote_session_options& options) {
   SequenceOptions out;
   SessionShape& shape = out.shape;
-  shape.context = options.context != 0                ? options.context
-                  : trained_context < kDefaultContext ? trained_context
-                                                      : kDefaultContext;
+  shape.context = options.context != 0                       ? options.context
+                  : ground.trained_context < kDefaultContext ? ground.trained_context
+                                                             : kDefaultContext;
   if (shape.context > Config::kMaxContext)
     return Status::error(Code::invalid_argument, "context is {}; at most {} are allowed", shape.context,
                          Config::kMaxContext);
@@ -153,6 +156,10 @@ Result<SequenceOptions> read_sequence_options(const mote_session_options& option
   MOTE_RETURN_IF_ERROR(check_choice("on_backend_failure", options.on_backend_failure, "MOTE_ON_BACKEND_FAILURE_GO_ON",
                                     "MOTE_ON_BACKEND_FAILURE_STOP"));
   shape.kv_type = options.kv_type == MOTE_KV_F16 ? KvType::f16 : KvType::f32;
+  if (options.decode_threads > ground.lanes)
+    return Status::error(Code::invalid_argument, "decode_threads is {}; the engine has {}", options.decode_threads,
+                         ground.lanes);
+  out.decode_lanes = options.decode_threads;
   out.falls_back = options.on_backend_failure == MOTE_ON_BACKEND_FAILURE_GO_ON;
   out.slide = options.on_full == MOTE_ON_FULL_SLIDE;
   out.keep = options.keep;
@@ -162,13 +169,14 @@ Result<SequenceOptions> read_sequence_options(const mote_session_options& option
   return out;
 }
 
-Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t piece_bytes, uint32_t trained_context,
-                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch,
-                      SessionBytes* bytes, mote_session** session) {
+Status layout_session(const SessionGround& ground, const mote_session_options& options, Arena& arena,
+                      std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session) {
   MOTE_RETURN_IF_ERROR(check_lists(options));
-  MOTE_ASSIGN_OR_RETURN(const SequenceOptions sequence_options, read_sequence_options(options, trained_context));
+  MOTE_ASSIGN_OR_RETURN(const SequenceOptions sequence_options, read_sequence_options(ground, options));
   std::string_view stops[kMaxStops];
   MOTE_RETURN_IF_ERROR(read_stops(options, stops));
+  const auto piece_bytes = static_cast<size_t>(ground.piece_bytes);
+  const Plan& plan = ground.plans.plan();
 
   mote_session* opened = arena.create<mote_session>();
   Sampler* sampler = arena.create<Sampler>();
@@ -176,16 +184,15 @@ Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t pi
   bytes->tables_bytes = arena.used_bytes();
   Sampler measured;
   (sampler != nullptr ? *sampler : measured)
-      .layout(arena, {plans.plan().logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
+      .layout(arena, {plan.logits.columns, static_cast<uint32_t>(options.n_logit_bias)});
   const std::span<char> piece = arena.take<char>(piece_bytes);
-  const std::span<char> characters = arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)));
+  const std::span<char> characters = arena.take<char>(TextStream::room(piece_bytes));
   StopShape stop_shape{static_cast<uint32_t>(options.n_stops), 0};
   for (size_t i = 0; i < options.n_stops; ++i) stop_shape.max_bytes += static_cast<uint32_t>(stops[i].size());
   StopMatcher unopened;
   (matcher != nullptr ? *matcher : unopened).layout(arena, stop_shape);
-  const std::span<char> text =
-      arena.take<char>(TextStream::room(static_cast<size_t>(piece_bytes)) + stop_shape.max_bytes);
-  const std::span<float> embedding = arena.take<float>(plans.plan().pooled.columns);
+  const std::span<char> text = arena.take<char>(TextStream::room(piece_bytes) + stop_shape.max_bytes);
+  const std::span<float> embedding = arena.take<float>(plan.pooled.columns);
   bytes->sampler_bytes = arena.used_bytes() - bytes->tables_bytes;
   MOTE_RETURN_IF_ERROR(arena.status("the session"));
   if (opened == nullptr) {
@@ -195,8 +202,8 @@ Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t pi
     MOTE_RETURN_IF_ERROR(matcher->set({stops, options.n_stops}));
   }
 
-  MOTE_ASSIGN_OR_RETURN(Sequence * sequence,
-                        Sequence::create(plans, now, sequence_options, arena, offset_scratch, &bytes->sequence));
+  MOTE_ASSIGN_OR_RETURN(Sequence * sequence, Sequence::create(ground.plans, ground.now, sequence_options, arena,
+                                                              offset_scratch, &bytes->sequence));
   if (opened == nullptr) return {};
   opened->sequence = sequence;
   opened->sampler = sampler;
@@ -249,7 +256,7 @@ mote_status mote_session_quote(mote_model* model, const mote_session_options* op
   SessionBytes bytes;
   uint64_t total_bytes = 0;
   const FloatMode float_mode;
-  status = measure_session(*model, model->plans.current(), read, &bytes, &total_bytes);
+  status = measure_session(*model, ground_of(*model), read, &bytes, &total_bytes);
   if (status.ok()) status = fill_session_quote(bytes, total_bytes, quote);
   return report(status, error);
 }

@@ -170,8 +170,9 @@ Status ModelOpening::quote_session(const mote_session_options* options, mote_quo
   Arena arena;
   SessionBytes bytes;
   mote_session* none = nullptr;
-  MOTE_RETURN_IF_ERROR(layout_session(measured_, measured_.current(), piece_bytes_, config_.context_length, read, arena,
-                                      offsets, &bytes, &none));
+  const SessionGround ground = {measured_, measured_.current(), piece_bytes_, config_.context_length,
+                                engine_.services.parallel.lanes};
+  MOTE_RETURN_IF_ERROR(layout_session(ground, read, arena, offsets, &bytes, &none));
   return fill_session_quote(bytes, arena.used_bytes(), quote);
 }
 

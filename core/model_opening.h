@@ -75,17 +75,25 @@ class ModelOpening {
 // n_vocab, start and end tokens, chat format.
 void fill_tokenizer_info(const mote_model& model, mote_model_info* info);
 
-// Session options that were read and checked against a model.
-Result<SequenceOptions> read_sequence_options(const mote_session_options& options, uint32_t trained_context);
+// What a session is opened on: a model, or what is known of one that is only measured.
+struct SessionGround {
+  CompiledPlans& plans;
+  const CompiledPlan& now;   // of them
+  uint64_t piece_bytes;      // of the tokenizer's longest piece
+  uint32_t trained_context;
+  uint32_t lanes;   // of the engine
+};
 
-// What a session takes, measured or taken; see api_session.cpp. piece_bytes: of the tokenizer's longest piece.
+// Session options that were read and checked against that.
+Result<SequenceOptions> read_sequence_options(const SessionGround& ground, const mote_session_options& options);
+
+// What a session takes, measured or taken; see api_session.cpp.
 struct SessionBytes {
   uint64_t tables_bytes = 0, sampler_bytes = 0;
   SequenceBytes sequence;
 };
-Status layout_session(CompiledPlans& plans, const CompiledPlan& now, uint64_t piece_bytes, uint32_t trained_context,
-                      const mote_session_options& options, Arena& arena, std::span<uint64_t> offset_scratch,
-                      SessionBytes* bytes, mote_session** session);
+Status layout_session(const SessionGround& ground, const mote_session_options& options, Arena& arena,
+                      std::span<uint64_t> offset_scratch, SessionBytes* bytes, mote_session** session);
 Status fill_session_quote(const SessionBytes& bytes, uint64_t total_bytes, mote_quote* quote);
 
 }   // namespace mote

@@ -422,6 +422,9 @@ typedef struct mote_session_options {
                                  the model: sessions opened later begin without it (quote them anew). Stop: nothing is
                                  allocated, the call is MOTE_BACKEND_FAILED and the session stays as it was; a shape
                                  that a backend does not run is MOTE_UNSUPPORTED */
+  uint32_t decode_threads;    /* threads of the engine's that a batch of one row takes, which is what mote_step and
+                                 mote_next run; longer batches take all. At most mote_engine_threads, else
+                                 MOTE_INVALID_ARGUMENT; 0: all. No bit of a result and no quote depends on it */
 } mote_session_options;
 
 /* From any thread; MOTE_BUSY only where another one quotes and the platform gives no memory for two. */

@@ -14,11 +14,14 @@ using ParallelTask = void (*)(void* context, uint32_t lane);
 // `lanes` nor on who runs which lane.
 struct Parallel {
   void* self = nullptr;
-  void (*run_region)(void* self, ParallelTask task, void* context) = nullptr;
+  void (*run_region)(void* self, uint32_t lanes, ParallelTask task, void* context) = nullptr;
   uint32_t lanes = 1;
 
+  // The same threads, of which a region takes at most `most`; 0: all.
+  Parallel on_at_most(uint32_t most) const { return {self, run_region, most == 0 || most > lanes ? lanes : most}; }
+
   void run(ParallelTask task, void* context) const {
-    if (run_region != nullptr) return run_region(self, task, context);
+    if (run_region != nullptr) return run_region(self, lanes, task, context);
     for (uint32_t lane = 0; lane < lanes; ++lane) task(context, lane);
   }
   // region([&](uint32_t lane) { ... });

@@ -7,6 +7,9 @@
 // work however busy the machine is. Workers that wait spin for a short time and then sleep. With more threads than
 // cores, about as many are awake as there are cores.
 //
+// A region may take fewer lanes than there are threads: then the threads of the others neither run anything nor wait
+// for its end, but sleep until a region has a lane for them.
+//
 // Two threads may run regions at once: the first leases the workers, the other runs all its lanes itself, one after the
 // other. Since results never depend on who runs a lane (parallel.h), both get the same bits.
 #pragma once
@@ -41,12 +44,14 @@ PlatformError start_thread_pool(const ThreadPoolOptions& options, void* memory, 
 // not exist, it only lets go. nullptr is allowed.
 void stop_thread_pool(ThreadPool* pool);
 
-// The view that backends get; valid until stop_thread_pool. A task that itself runs a region gets it inline.
+// The view that backends get; valid until stop_thread_pool. A task that itself runs a region gets it inline. Its
+// `lanes` may be lowered (Parallel::on_at_most), not raised.
 Parallel thread_pool_parallel(ThreadPool* pool);
 
 // For tests and reports: how many tasks thread `thread` (0: callers that leased the pool) has run, and how many regions
-// found the pool leased and ran inline.
+// found the pool leased and ran inline. And how often the worker `thread` has come out of waiting since a region began.
 uint64_t thread_pool_tasks_done(const ThreadPool* pool, uint32_t thread);
+uint64_t thread_pool_regions_seen(const ThreadPool* pool, uint32_t thread);
 uint64_t thread_pool_inline_regions(const ThreadPool* pool);
 
 }   // namespace mote

@@ -25,7 +25,8 @@ Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
     return Status::error(Code::invalid_argument, "an input of {} rows, the session was opened for {}",
                          batch.tokens.size(), shape.max_batch);
   FirstNan first_nan;
-  const RunContext context = {batch, values, parallel, scratch, states, recurrent, shape.kv_type, first_nan, cancel};
+  const Parallel lanes = parallel.on_at_most(batch.lanes);
+  const RunContext context = {batch, values, lanes, scratch, states, recurrent, shape.kv_type, first_nan, cancel};
   for (const PreparedStep& prepared : program->steps) {
     if (prepared.step->phase != batch.phase || prepared.together == 0) continue;
     MOTE_RETURN_IF_ERROR(context.not_cancelled());

@@ -13,7 +13,7 @@ Status ReferenceExecutor::layout(const PlanPart& part, const SessionShape& shape
   part_ = part;
   shape_ = shape;
   values_ = values;
-  parallel_ = parallel;
+  all_lanes_ = parallel;
   const uint64_t start = arena.used_bytes();
   MOTE_RETURN_IF_ERROR(take_states(arena));
   if (footprint != nullptr) footprint->state_bytes += arena.used_bytes() - start;
@@ -52,10 +52,10 @@ Status ReferenceExecutor::take_scratch(Arena& arena) {
     }
   }
   transposed_ = arena.take<double>(uint64_t{linear_columns} * kGroup);
-  weights_ = arena.take<float>(uint64_t{parallel_.lanes} * max_columns_);
+  weights_ = arena.take<float>(uint64_t{all_lanes_.lanes} * max_columns_);
   max_scores_ = context;
-  scores_ = arena.take<double>(uint64_t{parallel_.lanes} * context);
-  sums_ = arena.take<double>(uint64_t{parallel_.lanes} * max_value_dim_);
+  scores_ = arena.take<double>(uint64_t{all_lanes_.lanes} * context);
+  sums_ = arena.take<double>(uint64_t{all_lanes_.lanes} * max_value_dim_);
   return {};
 }
 
@@ -89,6 +89,7 @@ Status ReferenceExecutor::run(const Batch& batch, CancelFlag cancel) {
   MOTE_RETURN_IF_ERROR(check(batch));
   first_nan_ = {};
   cancel_ = cancel;
+  parallel_ = all_lanes_.on_at_most(batch.lanes);
   for (const Step& step : part_.steps()) {
     if (step.phase != batch.phase) continue;
     MOTE_RETURN_IF_ERROR(not_cancelled(step));

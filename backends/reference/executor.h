@@ -71,7 +71,8 @@ class ReferenceExecutor final : public Executor {
   PlanPart part_;
   SessionShape shape_;
   ValueMemory values_;
-  Parallel parallel_;
+  Parallel all_lanes_;             // of the engine
+  Parallel parallel_;              // those that the batch may take
   std::span<float*> states_;       // by State::id: [capacity, state_columns]; null: not in this part
   std::span<double> transposed_;   // linear: [columns, kGroup]
   std::span<float> weights_;       // [lanes, max_columns_]: a dequantised row of a matrix, or sines and cosines

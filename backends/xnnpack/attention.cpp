@@ -132,10 +132,11 @@ Status xnn_run_attention(const StepContext& context) {
                      step.attributes.attention.n_heads / info.n_kv_heads,
                      context.input(0),
                      context.output()};
-  const std::span<AttentionLane> lanes = context.session.scratch.lanes;
+  const Parallel& parallel = context.session.pool.parallel;
+  const std::span<AttentionLane> lanes = context.session.scratch.lanes.first(parallel.lanes);
   const uint64_t chunks = (uint64_t{rows} + kChunk - 1) / kChunk, items = chunks * info.n_kv_heads;
   std::atomic<uint64_t> next{0};
-  context.session.pool.parallel.region([&](uint32_t number) {
+  parallel.region([&](uint32_t number) {
     AttentionLane& lane = lanes[number];
     lane.status = {};
     for (;;) {

@@ -55,6 +55,7 @@ bool xnn_supports(const Step& step, const Plan& plan) {
 
 Status XnnExecutor::run(const Batch& batch, CancelFlag cancel) {
   FirstNan first_nan;
+  pool = pool_on(parallel.on_at_most(batch.lanes));
   for (uint32_t i = 0; i < part.count; ++i) {
     if (cancel.requested()) return Status::error(Code::cancelled, "cancelled");
     const StepContext context = {*this, program->steps[i], i, batch, first_nan};

@@ -72,7 +72,8 @@ class XnnExecutor final : public Executor {
   std::span<XnnKvState> states;   // by State::id; those of other parts do not exist
   SessionShape shape;
   ValueMemory values;
-  pthreadpool pool;
+  Parallel parallel;   // all lanes of the engine
+  pthreadpool pool;    // those that the batch may take
 
  private:
   Status check_row(State state, uint32_t position, size_t bytes) const;

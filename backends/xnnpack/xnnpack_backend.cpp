@@ -102,6 +102,7 @@ Result<Executor*> XnnpackBackend::open(const PlanPart& part, Program* program, c
   executor->states = states;
   executor->shape = shape;
   executor->values = values;
+  executor->parallel = parallel;
   executor->pool = pool_on(parallel);
   const Status status = executor->create_operators();
   if (!status.ok()) {

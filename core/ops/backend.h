@@ -71,6 +71,9 @@ struct Batch {
   Phase phase = Phase::decode;
   uint32_t n_encoded = 0;   // positions that states of the phase `encode` hold; in that phase, its own rows
   const StepObserver* observer = nullptr;   // mostly there is none
+  // Lanes of BackendServices::parallel that the run may take (Parallel::on_at_most); 0: all of them. What `open` took
+  // is enough for all.
+  uint32_t lanes = 0;
 
   void step_ended(const Step& step) const {
     if (observer != nullptr) observer->step_ended(observer->self, step);

@@ -15,7 +15,7 @@
 
 namespace mote {
 
-inline constexpr uint32_t kInterfaceEdition = 5;
+inline constexpr uint32_t kInterfaceEdition = 6;
 
 // FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/
 class InterfaceHash {

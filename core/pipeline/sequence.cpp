@@ -141,8 +141,8 @@ void Sequence::truncate_to(uint32_t n_run) {
 
 Status Sequence::encode_once(Backend** failed) {
   has_logits_ = false;   // as below; of rows that were tapped there are none by now
-  const Status status =
-      execution_.run({input_.first(n_input_), 0, {}, Phase::encode, n_input_, observer_}, cancel_, failed);
+  const Batch batch = {input_.first(n_input_), 0, {}, Phase::encode, n_input_, observer_, lanes_for(n_input_)};
+  const Status status = execution_.run(batch, cancel_, failed);
   is_encoded_ = status.ok();
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());
   return status;
@@ -151,7 +151,8 @@ Status Sequence::encode_once(Backend** failed) {
 Status Sequence::run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed) {
   has_logits_ = false;   // what runs uses their memory, also when it does not get to its end
   n_tapped_ = 0;
-  const Batch batch = {history_.subspan(n_run_, rows), n_run_, output_rows, Phase::decode, n_input_, observer_};
+  const Batch batch = {
+      history_.subspan(n_run_, rows), n_run_, output_rows, Phase::decode, n_input_, observer_, lanes_for(rows)};
   const Status status = execution_.run(batch, cancel_, failed);
   if (status.ok()) n_run_ += rows, n_tapped_ = rows;
   if (status.code() == Code::cancelled) static_cast<void>(take_cancel());

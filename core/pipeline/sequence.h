@@ -15,9 +15,10 @@ namespace mote {
 
 struct SequenceOptions {
   SessionShape shape;
-  bool slide = false;       // a full context drops tokens instead of refusing
-  uint32_t keep = 0;        // slide: tokens at the start that stay; below shape.context
-  bool falls_back = true;   // a backend that fails is left for the next ones, in memory that the quote lists apart
+  bool slide = false;          // a full context drops tokens instead of refusing
+  uint32_t keep = 0;           // slide: tokens at the start that stay; below shape.context
+  uint32_t decode_lanes = 0;   // that a batch of one row takes of the engine's; 0: all
+  bool falls_back = true;      // a backend that fails is left for the next ones, in memory that the quote lists apart
 };
 
 // Bytes by kind, as they were taken from the arena.
@@ -110,6 +111,7 @@ class Sequence {
   void make_last_pending();
   Status run_until(uint32_t end, uint32_t* finished = nullptr);
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
+  uint32_t lanes_for(uint32_t rows) const { return rows == 1 ? options_.decode_lanes : 0; }
   Status run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed);
   Status encode_once(Backend** failed);
   Status find_refusal(uint64_t executions_from, uint64_t room_bytes, Status* status, Backend** failed);

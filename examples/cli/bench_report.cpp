@@ -61,7 +61,7 @@ Json profile_json(const std::vector<ProfileRow>& rows) {
 }
 
 std::string profile_table(const BenchTest& test) {
-  std::string text = "\n" + test.name() + ", " + std::to_string(test.n_threads) + " threads, ";
+  std::string text = "\n" + test.name() + ", " + test.threads() + " threads, ";
   text += test.is_prompt() ? "the whole prompt:\n\n" : "one token:\n\n";
   text +=
       "| op | format | steps | ms | of the time | MB read | MB values | int8 Gop | f32 Gop | of the limit |\n"
@@ -92,6 +92,11 @@ std::string limits_text(const BenchTest& test) {
 std::string BenchTest::name() const {
   std::string text = n_prompt != 0 ? "pp" + std::to_string(n_prompt) : "tg" + std::to_string(n_gen);
   return n_depth == 0 ? text : text + " @ d" + std::to_string(n_depth);
+}
+
+std::string BenchTest::threads() const {
+  const bool some = !is_prompt() && n_decode_threads < n_threads;
+  return (some ? std::to_string(n_decode_threads) + " of " : "") + std::to_string(n_threads);
 }
 
 std::vector<std::string> BenchTest::warnings() const {
@@ -187,6 +192,7 @@ Json BenchReport::record(const BenchTest& test) const {
             {"stddev_ts", nullptr},
             {"samples_ns", samples_ns},
             {"samples_ts", speeds},
+            {"n_decode_threads", test.n_decode_threads},
             {"instruction_set", model_.instruction_set},
             {"cpus", model_.cpus},
             {"load_ms", test.load_ms},
@@ -249,8 +255,8 @@ void BenchReport::add_row(const BenchTest& test, const Json& record) {
   auto bytes = [&](const char* name) { return record[name].is_null() ? "" : human_bytes(record[name]); };
   text += "| " + printable(model_.type) + " | " + human_bytes(model_.weight_bytes) + " | " +
           formatted("%.2f M", static_cast<double>(model_.n_parameters) * 1e-6) + " | " + test.backends + " | " +
-          std::to_string(test.n_threads) + " | " + test.name() + " | " + speed + " | " + reached + " | " + share +
-          " | " + formatted("%.1f", test.load_ms) + " | " +
+          test.threads() + " | " + test.name() + " | " + speed + " | " + reached + " | " + share + " | " +
+          formatted("%.1f", test.load_ms) + " | " +
           (test.first_token_ms ? formatted("%.1f", *test.first_token_ms) : "") + " | " + bytes("anonymous_bytes") +
           " | " + bytes("file_backed_bytes") + " |\n";
   write_output(text);

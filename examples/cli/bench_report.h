@@ -1,10 +1,11 @@
 // The records of mote bench, as a table, as JSON or as CSV. Names that llama-bench has mean what they mean there. Of
 // the others, null where they are not known:
 //
+//   n_decode_threads              of the n_threads, those that run batches of one token
 //   load_ms, first_token_ms       opening engine and model; that and the first, cold run of the prompt
 //   anonymous_bytes ...           of the process, after the first run; peak_bytes: so far
 //   cpus, cpu_ns_per_token        where the process may run; the CPU time of the timed runs
-//   limit_..., read_loop ...      the machine's limits between the runs on the same threads, the median, and the loops
+//   limit_..., read_loop ...      the machine's limits between the runs on all n_threads, the median, and the loops
 //                                 that reached them: reading a block about as large as what a token reads (64 KiB to
 //                                 256 MiB), products and sums of int8 and of f32, two operations a pair
 //   bytes_per_token, .._second    of the weights that are used and of the keys and values that are seen or written,
@@ -44,7 +45,7 @@ struct BenchModel {
 };
 
 struct BenchTest {
-  uint32_t n_prompt = 0, n_gen = 0, n_depth = 0, n_threads = 0;
+  uint32_t n_prompt = 0, n_gen = 0, n_depth = 0, n_threads = 0, n_decode_threads = 0;
   double load_ms = 0;
   std::string time{};                       // when it began, UTC
   std::string backends{};                   // that ran its end; empty where it failed
@@ -60,7 +61,8 @@ struct BenchTest {
   TimeShares others{};
   std::vector<ProfileRow> profile{};
 
-  std::string name() const;   // "pp512 @ d1024"
+  std::string name() const;      // "pp512 @ d1024"
+  std::string threads() const;   // "2", or "1 of 2" that decode
   bool is_prompt() const { return n_prompt != 0; }
   // What makes its numbers doubtful, in sentences.
   std::vector<std::string> warnings() const;

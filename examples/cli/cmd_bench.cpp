@@ -214,6 +214,7 @@ uint32_t run_with(const BenchOptions& options, std::unique_ptr<BenchReport>& rep
   for (BenchTest& test : list_tests(options)) {
     test.time = now_text();
     test.n_threads = mote_engine_threads(opened.engine.get());
+    test.n_decode_threads = options.common.decode_threads != 0 ? options.common.decode_threads : test.n_threads;
     test.load_ms = opened.load_ms;
     try {
       Bench(options, opened, test).run();
@@ -262,6 +263,7 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   list("-d,--n-depth", options->depths, 0, 1u << 24, "Tokens already in the session");
   list("-t,--threads", options->threads, 1, 256,
        "Numbers of threads, one engine each; without it, what affinity, quota and fast cores give");
+  add_decode_threads(*command, options->common);
   command->add_option("-b,--batch", options->batch, "Tokens computed at once")
       ->transform(decimal(1, 1u << 20))
       ->capture_default_str();

@@ -215,6 +215,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Answer a prompt, or chat when there is none");
   add_common_options(*command, options->common);
+  add_decode_threads(*command, options->common);
   add_prompt_options(*command, *options);
   command->add_flag("--raw", options->raw, "Continue the text as it stands, without a chat format");
   command

@@ -50,6 +50,11 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   add_options_but_threads(command, options);
 }
 
+void add_decode_threads(CLI::App& command, CommonOptions& options) {
+  command.add_option("--decode-threads", options.decode_threads, "How many of them decode; without it, all")
+      ->transform(decimal(1, 256));
+}
+
 namespace {
 
 // "-00001-of-00003.gguf" at the end of a name, as gguf-split writes it.
@@ -200,6 +205,7 @@ mote_session_options session_options_of(const CommonOptions& options, mote_kv_ty
   mote_session_options session{};
   session.struct_bytes = sizeof session;
   session.context = options.context;
+  session.decode_threads = options.decode_threads;
   if (options.backends == "reference") default_kv = MOTE_KV_F32;
   session.kv_type = options.kv_type.empty() ? default_kv : options.kv_type == "f32" ? MOTE_KV_F32 : MOTE_KV_F16;
   return session;

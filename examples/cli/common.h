@@ -37,6 +37,7 @@ struct CommonOptions {
   std::string model;
   std::string backends = "auto";
   uint32_t threads = 0;          // 0: the engine's default
+  uint32_t decode_threads = 0;   // 0: all of them
   uint32_t context = 0;          // 0: the session's default
   std::string kv_type;           // empty: the command's default
   std::string instruction_set;   // empty: what MOTE_CPU_ISA says
@@ -47,6 +48,8 @@ void add_model_option(CLI::App& command, CommonOptions& options);
 void add_options_but_threads(CLI::App& command, CommonOptions& options);
 // With that.
 void add_common_options(CLI::App& command, CommonOptions& options);
+// For a command that decodes.
+void add_decode_threads(CLI::App& command, CommonOptions& options);
 
 struct CloseHandle {
   void operator()(mote_engine* engine) const { mote_engine_close(engine, nullptr); }

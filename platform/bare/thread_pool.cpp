@@ -7,7 +7,7 @@ namespace mote {
 
 class ThreadPool {
  public:
-  static void run(void* self, ParallelTask task, void* context) {
+  static void run(void* self, uint32_t, ParallelTask task, void* context) {
     ++static_cast<ThreadPool*>(self)->tasks_done;
     task(context, 0);
   }
@@ -28,6 +28,7 @@ PlatformError start_thread_pool(const ThreadPoolOptions& options, void* memory, 
 void stop_thread_pool(ThreadPool*) {}
 Parallel thread_pool_parallel(ThreadPool* pool) { return {pool, &ThreadPool::run, 1}; }
 uint64_t thread_pool_tasks_done(const ThreadPool* pool, uint32_t thread) { return thread == 0 ? pool->tasks_done : 0; }
+uint64_t thread_pool_regions_seen(const ThreadPool*, uint32_t) { return 0; }
 uint64_t thread_pool_inline_regions(const ThreadPool*) { return 0; }
 
 }   // namespace mote

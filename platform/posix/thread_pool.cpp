@@ -1,7 +1,6 @@
 #include "platform/thread_pool.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,8 +39,10 @@ void pause_briefly() {
 
 // One per lane, on cache lines of its own.
 struct alignas(64) Lane {
-  std::atomic<uint32_t> taken{0};        // the last region in which somebody took this lane
+  std::atomic<uint32_t> taken{0};        // the last region in which somebody took this lane, or it had no part
+  WaitWord asleep;                       // 1 while this thread sleeps, or is about to
   std::atomic<uint64_t> tasks_done{0};   // by the thread of this number, whichever lanes they were
+  std::atomic<uint64_t> regions_seen{0};
   ThreadPool* pool = nullptr;
   uint32_t index = 0;
   bool started = false;
@@ -50,18 +51,16 @@ struct alignas(64) Lane {
 
 }   // namespace
 
-// A region in five words: the caller writes `task_`, `context_` and `remaining_`, then raises `region_`. A thread takes
-// lane i of region r by changing `taken` of that lane from r - 1 to r. Every lane is taken in every region, so a thread
-// that comes too late finds r there, or a later number, and takes nothing; and while one lane of r is being worked on,
-// r cannot end, so what is read after taking a lane belongs to r.
+// A region in six words: the caller writes `task_`, `context_`, `lanes_now_` and `remaining_`, then raises `region_`. A
+// thread takes lane i of region r by changing `taken` of that lane from r - 1 to r. Every lane is taken in every
+// region, by the caller before it begins where a lane has no part in it, so a thread that comes too late finds r there,
+// or a later number, and takes nothing; and while one lane of r is being worked on, r cannot end, so what is read after
+// taking a lane belongs to r. `lanes_now_` may be read by one that comes too late, too: it says where to look.
 class ThreadPool {
  public:
   ThreadPool(const ThreadPoolOptions& options, uint32_t cores, Lane* lanes)
-      : lanes_(lanes), count_(options.threads), process_(getpid()) {
-    // The calling thread is one of those awake; on one core it is the only one, but for roll calls.
-    awake_wanted_ = (cores < count_ ? cores : count_) - 1;
-    crowded_ = cores < count_;
-    spin_nanoseconds_ = cores == 1 && crowded_ ? 0 : options.spin_nanoseconds;
+      : lanes_(lanes), count_(options.threads), cores_(cores), process_(getpid()) {
+    spin_nanoseconds_ = cores == 1 ? 0 : options.spin_nanoseconds;
     for (uint32_t i = 0; i < count_; ++i) {
       new (&lanes_[i]) Lane();
       lanes_[i].pool = this;
@@ -71,10 +70,11 @@ class ThreadPool {
 
   PlatformError start(uint64_t stack_bytes);
   void stop();
-  void run(ParallelTask task, void* context);
+  void run(uint32_t lanes, ParallelTask task, void* context);
 
   uint32_t count() const { return count_; }
   uint64_t tasks_done(uint32_t i) const { return lanes_[i].tasks_done.load(std::memory_order_relaxed); }
+  uint64_t regions_seen(uint32_t i) const { return lanes_[i].regions_seen.load(std::memory_order_relaxed); }
   uint64_t inline_regions() const { return inline_regions_.load(std::memory_order_relaxed); }
 
  private:
@@ -85,12 +85,16 @@ class ThreadPool {
     return nullptr;
   }
   void work(uint32_t own);
-  uint32_t wait_for_region(uint32_t seen, bool may_spin);
-  void wait_for_end();
-  void publish();
-  void take_lanes(uint32_t region, uint32_t own);
-  void leave_lanes_to_others(uint32_t region) const;
-  bool all_taken(uint32_t region) const;
+  enum class Wait : uint8_t { spinning_first, asleep, asleep_beyond_this_region };
+  uint32_t wait_for_region(uint32_t own, uint32_t seen, uint32_t lanes, Wait how);
+  void wait_for_end(uint32_t lanes);
+  void publish(uint32_t lanes);
+  bool is_asleep(uint32_t thread) const { return lanes_[thread].asleep.value.load(std::memory_order_seq_cst) != 0; }
+  void wake(uint32_t thread);
+  void take_lanes(uint32_t region, uint32_t lanes, uint32_t own);
+  void leave_lanes_to_others(uint32_t region, uint32_t lanes) const;
+  bool all_taken(uint32_t region, uint32_t lanes) const;
+  bool crowded(uint32_t lanes) const { return lanes > cores_; }   // a region of so many
   void run_lane(uint32_t lane, uint32_t own);
   bool take(uint32_t lane, uint32_t region) {
     uint32_t before = region - 1;
@@ -102,18 +106,17 @@ class ThreadPool {
 
   Lane* lanes_;
   uint32_t count_;
-  uint32_t awake_wanted_ = 0;   // workers that a region wants awake
-  bool crowded_ = false;        // more threads than cores
+  uint32_t cores_;
   uint64_t spin_nanoseconds_ = 0;
   pid_t process_;
   std::atomic<bool> stopping_{false};
 
-  alignas(64) WaitWord region_;
+  alignas(64) std::atomic<uint32_t> region_{0};
   std::atomic<ParallelTask> task_{nullptr};
   std::atomic<void*> context_{nullptr};
+  std::atomic<uint32_t> lanes_now_{0};
   alignas(64) WaitWord remaining_;   // lanes of the region that are not done yet
   std::atomic<bool> caller_sleeps_{false};
-  alignas(64) std::atomic<uint32_t> sleeping_{0};   // workers asleep, or about to be
   alignas(64) std::atomic<bool> leased_{false};
   std::atomic<uint64_t> inline_regions_{0};
 };
@@ -134,37 +137,50 @@ bool ThreadPool::spin(uint64_t nanoseconds, bool yield, Done&& done) {
   }
 }
 
-void ThreadPool::run(ParallelTask task, void* context) {
+void ThreadPool::run(uint32_t lanes, ParallelTask task, void* context) {
   const bool forked = kWakingTakesALock && getpid() != process_;   // the lock may have been held at the fork
   // Else: another session's step, or a region inside a task.
   if (forked || leased_.exchange(true, std::memory_order_acquire)) {
     inline_regions_.fetch_add(1, std::memory_order_relaxed);
-    for (uint32_t lane = 0; lane < count_; ++lane) task(context, lane);
+    for (uint32_t lane = 0; lane < lanes; ++lane) task(context, lane);
     return;
   }
   task_.store(task, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
-  if (count_ == 1) {
+  if (lanes == 1) {   // the others do not even hear of it
     run_lane(0, 0);
   } else {
-    remaining_.value.store(count_, std::memory_order_relaxed);
-    publish();
-    take_lanes(region_.value.load(std::memory_order_relaxed), 0);
-    wait_for_end();
+    lanes_now_.store(lanes, std::memory_order_relaxed);
+    remaining_.value.store(lanes, std::memory_order_relaxed);
+    publish(lanes);
+    take_lanes(region_.load(std::memory_order_relaxed), lanes, 0);
+    wait_for_end(lanes);
   }
   leased_.store(false, std::memory_order_release);
 }
 
-void ThreadPool::publish() {
+// About as many of the region's threads as there are cores shall be awake, the caller among them: on one core nobody
+// else. A roll call wants all of them. Threads that have no part in it sleep on.
+void ThreadPool::publish(uint32_t lanes) {
+  const uint32_t region = region_.load(std::memory_order_relaxed) + 1;
+  for (uint32_t lane = lanes; lane < count_; ++lane) lanes_[lane].taken.store(region, std::memory_order_relaxed);
   // seq_cst, as in wait_for_region: a worker about to sleep sees the new number, or it is seen to sleep.
-  const uint32_t region = region_.value.fetch_add(1, std::memory_order_seq_cst) + 1;
-  const uint32_t asleep = sleeping_.load(std::memory_order_seq_cst);
-  const uint32_t awake = count_ - 1 - asleep;
-  if (is_roll_call(region)) {
-    if (asleep != 0) region_.wake(asleep);
-  } else if (awake < awake_wanted_) {
-    region_.wake(awake_wanted_ - awake);
+  region_.store(region, std::memory_order_seq_cst);
+  // Where all are wanted nobody is counted: one that is about to sleep and then sees the region would count for
+  // another.
+  const bool all = is_roll_call(region) || !crowded(lanes);
+  uint32_t awake = 1;
+  for (uint32_t i = 1; i < lanes && !all; ++i) awake += is_asleep(i) ? 0 : 1;
+  for (uint32_t i = 1; i < lanes && (all || awake < cores_); ++i) {
+    if (!is_asleep(i)) continue;
+    wake(i);
+    ++awake;
   }
+}
+
+void ThreadPool::wake(uint32_t thread) {
+  lanes_[thread].asleep.value.store(0, std::memory_order_seq_cst);
+  lanes_[thread].asleep.wake(1);
 }
 
 void ThreadPool::run_lane(uint32_t lane, uint32_t own) {
@@ -173,14 +189,14 @@ void ThreadPool::run_lane(uint32_t lane, uint32_t own) {
   done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-bool ThreadPool::all_taken(uint32_t region) const {
-  for (uint32_t lane = 0; lane < count_; ++lane)
+bool ThreadPool::all_taken(uint32_t region, uint32_t lanes) const {
+  for (uint32_t lane = 0; lane < lanes; ++lane)
     if (lanes_[lane].taken.load(std::memory_order_relaxed) != region) return false;
   return true;
 }
 
-void ThreadPool::leave_lanes_to_others(uint32_t region) const {
-  auto taken = [&] { return all_taken(region); };
+void ThreadPool::leave_lanes_to_others(uint32_t region, uint32_t lanes) const {
+  auto taken = [&] { return all_taken(region, lanes); };
   if (!is_roll_call(region)) {
     for (uint32_t round = 0; round < kGraceRounds && !taken(); ++round) pause_briefly();
   } else if (getpid() == process_) {   // else nobody would come
@@ -188,11 +204,11 @@ void ThreadPool::leave_lanes_to_others(uint32_t region) const {
   }
 }
 
-void ThreadPool::take_lanes(uint32_t region, uint32_t own) {
-  for (uint32_t i = 0; i < count_; ++i) {
+void ThreadPool::take_lanes(uint32_t region, uint32_t lanes, uint32_t own) {
+  for (uint32_t i = 0; i < lanes; ++i) {
     if (i == 1 && own != 0 && is_roll_call(region)) return;
-    if (i == 1) leave_lanes_to_others(region);
-    const uint32_t lane = own + i < count_ ? own + i : own + i - count_;
+    if (i == 1) leave_lanes_to_others(region, lanes);
+    const uint32_t lane = own + i < lanes ? own + i : own + i - lanes;
     if (lanes_[lane].taken.load(std::memory_order_relaxed) != region - 1 || !take(lane, region)) continue;
     run_lane(lane, own);
     if (remaining_.value.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst))
@@ -201,9 +217,9 @@ void ThreadPool::take_lanes(uint32_t region, uint32_t own) {
 }
 
 // Every lane has been taken; some are still being worked on.
-void ThreadPool::wait_for_end() {
+void ThreadPool::wait_for_end(uint32_t lanes) {
   auto ended = [&] { return remaining_.value.load(std::memory_order_acquire) == 0; };
-  if (spin(spin_nanoseconds_, crowded_, ended)) return;
+  if (spin(spin_nanoseconds_, crowded(lanes), ended)) return;
   caller_sleeps_.store(true, std::memory_order_seq_cst);
   while (true) {
     const uint32_t left = remaining_.value.load(std::memory_order_seq_cst);
@@ -213,25 +229,33 @@ void ThreadPool::wait_for_end() {
   caller_sleeps_.store(false, std::memory_order_relaxed);
 }
 
-uint32_t ThreadPool::wait_for_region(uint32_t seen, bool may_spin) {
-  auto begun = [&] { return region_.value.load(std::memory_order_acquire) != seen; };
-  if (!may_spin || !spin(spin_nanoseconds_, crowded_, begun)) {
-    sleeping_.fetch_add(1, std::memory_order_seq_cst);
-    if (!may_spin) seen = region_.value.load(std::memory_order_seq_cst);   // whatever runs now is left to the others
-    while (!stopping_.load(std::memory_order_relaxed) && region_.value.load(std::memory_order_seq_cst) == seen)
-      region_.sleep_while(seen);
-    sleeping_.fetch_sub(1, std::memory_order_relaxed);
+uint32_t ThreadPool::wait_for_region(uint32_t own, uint32_t seen, uint32_t lanes, Wait how) {
+  auto begun = [&] { return region_.load(std::memory_order_seq_cst) != seen; };
+  if (how != Wait::spinning_first || !spin(spin_nanoseconds_, crowded(lanes), begun)) {
+    WaitWord& asleep = lanes_[own].asleep;
+    asleep.value.store(1, std::memory_order_seq_cst);
+    // Not when what would wake it has been.
+    const bool missed =
+        stopping_.load(std::memory_order_seq_cst) || (how != Wait::asleep_beyond_this_region && begun());
+    if (missed) asleep.value.store(0, std::memory_order_relaxed);
+    while (asleep.value.load(std::memory_order_relaxed) != 0) asleep.sleep_while(1);
   }
-  return region_.value.load(std::memory_order_acquire);
+  return region_.load(std::memory_order_acquire);
 }
 
 void ThreadPool::work(uint32_t own) {
-  for (uint32_t seen = 0;;) {
-    // With more threads than cores, those that a roll call woke sleep again: the next region wakes who is wanted.
-    const bool may_spin = !(crowded_ && is_roll_call(seen));
-    seen = wait_for_region(seen, may_spin);
-    if (stopping_.load(std::memory_order_relaxed)) return;
-    take_lanes(seen, own);
+  for (uint32_t seen = 0, lanes = 0;;) {
+    // Who has no part does not wait for the end. With more threads than cores, those that a roll call woke sleep again,
+    // and leave whatever runs now to the others: the next region wakes who is wanted.
+    const Wait how = own >= lanes                           ? Wait::asleep
+                     : crowded(lanes) && is_roll_call(seen) ? Wait::asleep_beyond_this_region
+                                                            : Wait::spinning_first;
+    seen = wait_for_region(own, seen, lanes, how);
+    if (stopping_.load(std::memory_order_seq_cst)) return;
+    std::atomic<uint64_t>& regions = lanes_[own].regions_seen;
+    regions.store(regions.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    lanes = lanes_now_.load(std::memory_order_relaxed);
+    if (own < lanes) take_lanes(seen, lanes, own);
   }
 }
 
@@ -258,9 +282,9 @@ PlatformError ThreadPool::start(uint64_t stack_bytes) {
 
 void ThreadPool::stop() {
   if (getpid() != process_) return;   // forked off: the threads stayed with the parent
-  stopping_.store(true, std::memory_order_relaxed);
-  region_.value.fetch_add(1, std::memory_order_seq_cst);
-  region_.wake(INT_MAX);
+  stopping_.store(true, std::memory_order_seq_cst);
+  region_.fetch_add(1, std::memory_order_seq_cst);   // for those that spin
+  for (uint32_t i = 1; i < count_; ++i) wake(i);
   for (uint32_t i = 1; i < count_; ++i)
     if (lanes_[i].started) pthread_join(lanes_[i].thread, nullptr);
 }
@@ -292,12 +316,18 @@ void stop_thread_pool(ThreadPool* pool) {
 }
 
 Parallel thread_pool_parallel(ThreadPool* pool) {
-  auto run = [](void* self, ParallelTask task, void* context) { static_cast<ThreadPool*>(self)->run(task, context); };
+  auto run = [](void* self, uint32_t lanes, ParallelTask task, void* context) {
+    static_cast<ThreadPool*>(self)->run(lanes, task, context);
+  };
   return {pool, run, pool->count()};
 }
 
 uint64_t thread_pool_tasks_done(const ThreadPool* pool, uint32_t thread) {
   return thread < pool->count() ? pool->tasks_done(thread) : 0;
+}
+
+uint64_t thread_pool_regions_seen(const ThreadPool* pool, uint32_t thread) {
+  return thread < pool->count() ? pool->regions_seen(thread) : 0;
 }
 
 uint64_t thread_pool_inline_regions(const ThreadPool* pool) { return pool->inline_regions(); }

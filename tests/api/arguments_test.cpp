@@ -414,6 +414,7 @@ TEST_CASE("Session options that cannot be are refused by name and by what is all
   CHECK(contains(refused([](Options& o) { o.kv_type = 2; }), "kv_type is 2"));
   CHECK(contains(refused([](Options& o) { o.kv_type = -1; }), "kv_type is -1"));
   CHECK(contains(refused([](Options& o) { o.on_full = 9; }), "on_full is 9"));
+  CHECK(contains(refused([](Options& o) { o.decode_threads = 2; }), "decode_threads is 2; the engine has 1"));
   CHECK(contains(refused([](Options& o) { o.on_full = MOTE_ON_FULL_SLIDE, o.keep = 32; }), "keep is 32"));
   CHECK(contains(refused([](Options& o) { o.samplers = chain, o.n_samplers = 17; }), "n_samplers is 17"));
   CHECK(contains(refused([](Options& o) { o.samplers = chain, o.n_samplers = 1; }), "kind"));

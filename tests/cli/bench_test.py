@@ -12,7 +12,7 @@ from program import EMULATED, MODEL, SANITIZED, Case, mote, strict_json
 
 class Bench(Case):
     SMALL = ("bench", "-m", MODEL, "-p", "8,16", "-n", "4", "-d", "0,5", "-r", "2")
-    FIELDS = ("cpu_info", "backends", "model_filename", "model_type", "model_size", "model_n_params", "n_batch", "n_threads",
+    FIELDS = ("cpu_info", "backends", "model_filename", "model_type", "model_size", "model_n_params", "n_batch", "n_threads", "n_decode_threads",
               "type_k", "type_v", "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
               "samples_ns", "samples_ts", "load_ms", "first_token_ms", "anonymous_bytes", "file_backed_bytes", "cpus",
               "cpu_ns_per_token", "waited_share", "stolen_share", "bytes_per_token", "int8_operations_per_token",
@@ -61,6 +61,17 @@ class Bench(Case):
     def test_lists_of_threads_and_ranges(self):
         records = strict_json(mote("bench", "-m", MODEL, "-p", "2-6+2,3", "-n", "0", "-r", "1", "-t", "2", "-t", "1-4*4", "-o", "json")[0])
         self.assertEqual([(r["n_threads"], r["n_prompt"]) for r in records], [(t, p) for t in (2, 1, 4) for p in (2, 4, 6, 3)])
+
+    def test_decode_threads(self):
+        arguments = ("bench", "-m", MODEL, "-p", "4", "-n", "2", "-r", "1", "-t", "3", "--decode-threads", "2")
+        records = strict_json(mote(*arguments, "-o", "json")[0])
+        self.assertEqual([(r["n_threads"], r["n_decode_threads"]) for r in records], [(3, 2), (3, 2)])
+        rows = mote(*arguments)[0].decode().splitlines()
+        self.assertIn("| 3 | pp4 |", rows[2])
+        self.assertIn("| 2 of 3 | tg2 |", rows[3])
+        out, said = mote("bench", "-m", MODEL, "-p", "4", "-n", "0", "-r", "1", "-t", "1", "--decode-threads", "2", "-o", "json", expect=1)
+        self.assertEqual(strict_json(out)[0]["error"], "decode_threads is 2; the engine has 1")
+        self.assertIn(b"decode_threads is 2; the engine has 1", said)
 
     # The tiny model: layers of q, k, v, o, gate, up, down, and an output, all f32; keys and values f16.
     def test_what_a_run_is_worth(self):

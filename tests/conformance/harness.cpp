@@ -39,20 +39,21 @@ void need(const Status& status, const std::string& what) {
 
 constexpr uint32_t kMaxThreads = 8;
 
-void run_lanes_backwards(void* lanes, ParallelTask task, void* context) {
-  for (uint32_t lane = *static_cast<uint32_t*>(lanes); lane-- > 0;) task(context, lane);
+// `most`: the lanes that the batch may take.
+void run_lanes_backwards(void* most, uint32_t lanes, ParallelTask task, void* context) {
+  if (lanes > *static_cast<uint32_t*>(most)) fail("a region took more lanes than its batch may");
+  for (uint32_t lane = lanes; lane-- > 0;) task(context, lane);
 }
-void cancel_and_run_lanes(void* of_rig, ParallelTask task, void* context) {
-  auto* options = static_cast<RunOptions*>(of_rig);
-  options->cancel_in_region->store(1);
-  run_lanes_backwards(&options->lanes, task, context);
+void cancel_and_run_lanes(void* of_rig, uint32_t lanes, ParallelTask task, void* context) {
+  static_cast<RunOptions*>(of_rig)->cancel_in_region->store(1);
+  run_lanes_backwards(&lanes, lanes, task, context);
 }
-void run_lanes_on_threads(void* lanes, ParallelTask task, void* context) {
+void run_lanes_on_threads(void* most, uint32_t lanes, ParallelTask task, void* context) {
+  if (lanes > *static_cast<uint32_t*>(most)) fail("a region took more lanes than its batch may");
   std::thread threads[kMaxThreads];
-  const uint32_t n = *static_cast<uint32_t*>(lanes);
-  for (uint32_t lane = 1; lane < n; ++lane) threads[lane] = std::thread(task, context, lane);
+  for (uint32_t lane = 1; lane < lanes; ++lane) threads[lane] = std::thread(task, context, lane);
   task(context, 0);
-  for (uint32_t lane = 1; lane < n; ++lane) threads[lane].join();
+  for (uint32_t lane = 1; lane < lanes; ++lane) threads[lane].join();
 }
 
 // What both layouts must agree on: `use` measures, then takes exactly the measured bytes, and fails with one less.
@@ -185,7 +186,8 @@ Rig::Rig(const BackendEntry& entry, const Case& test_case, const RunOptions& opt
   shape_.context = case_.first_position + case_.positions();
   shape_.kv_type = case_.kv_type;
   parallel_.lanes = options_.lanes;
-  parallel_.self = &options_.lanes;
+  most_lanes_ = options_.lanes;
+  parallel_.self = &most_lanes_;
   parallel_.run_region = options_.threads ? run_lanes_on_threads : run_lanes_backwards;
   if (options_.cancel_in_region != nullptr) {
     parallel_.self = &options_;
@@ -342,8 +344,15 @@ Status Rig::run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>*
   const auto [begin, end] = wanted_range(case_, first, rows);
   std::vector<uint32_t> wanted;
   for (size_t i = begin; i < end; ++i) wanted.push_back(case_.wanted[i] - first);
-  const Batch batch{std::span(case_.tokens).subspan(first, rows), case_.first_position + first, wanted, Phase::decode,
-                    case_.n_encoded};
+  // One row takes as many lanes as a session may have it take: each number in its turn.
+  most_lanes_ = rows == 1 ? 1 + first % options_.lanes : options_.lanes;
+  const Batch batch{std::span(case_.tokens).subspan(first, rows),
+                    case_.first_position + first,
+                    wanted,
+                    Phase::decode,
+                    case_.n_encoded,
+                    nullptr,
+                    rows == 1 ? most_lanes_ : 0};
   const Status status = executor_->run(batch, CancelFlag(cancel));
   if (status.ok()) collect(rows, wanted.size());
   return status;
@@ -351,6 +360,7 @@ Status Rig::run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>*
 
 Status Rig::run_input(const std::atomic<uint32_t>* cancel) {
   fill_values(0, case_.n_encoded, Phase::encode);
+  most_lanes_ = options_.lanes;
   const std::vector<int32_t> tokens(case_.n_encoded);
   const Status status = executor_->run({tokens, 0, {}, Phase::encode, case_.n_encoded}, CancelFlag(cancel));
   if (status.ok() && !case_.decodes()) collect(case_.n_encoded, 0);

@@ -72,6 +72,7 @@ class Rig {
   bool supported_ = false;
   SessionShape shape_;
   Parallel parallel_;
+  uint32_t most_lanes_ = 1;                 // that the batch may take
   std::vector<Step> steps_, blank_steps_;   // with the pointers wired, and with null vectors as while quoting
   Plan plan_, blank_plan_;
   std::vector<std::pair<GuardedMemory, std::vector<uint8_t>>> constants_;   // weights and what they must stay

@@ -1,5 +1,5 @@
-// logits_hash MODEL|toy|windows TOKENS THREADS BATCH KV REWIND...: hashes of logits, one line each, for comparison with
-// those of other processes that cut the same work differently.
+// logits_hash MODEL|toy|windows TOKENS THREADS DECODE_THREADS BATCH KV REWIND...: hashes of logits, one line each, for
+// comparison with those of other processes that cut the same work differently.
 //   every     after every token, by mote_evaluate
 //   cold      after the last token and after 6 greedy ones, fed in one go
 //   again     the same in a new session, where a thread of the pool had done nothing yet
@@ -90,11 +90,14 @@ void run(const std::string& path, size_t n_tokens, const mote_engine_options& en
 }   // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 6) return std::fputs("logits_hash MODEL|toy|windows TOKENS THREADS BATCH f16|f32 REWIND...\n", stderr), 2;
+  if (argc < 7)
+    return std::fputs("logits_hash MODEL|toy|windows TOKENS THREADS DECODE_THREADS BATCH f16|f32 REWIND...\n", stderr),
+           2;
   std::vector<size_t> rewinds;
-  for (int i = 6; i < argc; ++i) rewinds.push_back(std::strtoul(argv[i], nullptr, 10));
-  mote_session_options options = session_options(0, static_cast<uint32_t>(std::atoi(argv[4])));
-  options.kv_type = std::strcmp(argv[5], "f32") == 0 ? MOTE_KV_F32 : MOTE_KV_F16;
+  for (int i = 7; i < argc; ++i) rewinds.push_back(std::strtoul(argv[i], nullptr, 10));
+  mote_session_options options = session_options(0, static_cast<uint32_t>(std::atoi(argv[5])));
+  options.decode_threads = static_cast<uint32_t>(std::atoi(argv[4]));
+  options.kv_type = std::strcmp(argv[6], "f32") == 0 ? MOTE_KV_F32 : MOTE_KV_F16;
   try {
     run(argv[1], std::strtoul(argv[2], nullptr, 10), engine_options("cpu", static_cast<uint32_t>(std::atoi(argv[3]))),
         options, rewinds);

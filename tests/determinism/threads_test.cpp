@@ -11,8 +11,10 @@ namespace mote::test {
 namespace {
 
 // The logits of a prompt and of ten generated tokens.
-std::vector<float> whole_run(mote_model* model, uint64_t seed) {
-  const Session session(model, session_options(96, 16));
+std::vector<float> whole_run(mote_model* model, uint64_t seed, uint32_t decode_threads = 0) {
+  mote_session_options options = session_options(96, 16);
+  options.decode_threads = decode_threads;
+  const Session session(model, options);
   std::vector<float> all;
   if (!use_encoder(session, &all)) return all;
   for (const float logit : logits_after(session, some_tokens(50, 300, seed))) all.push_back(logit);
@@ -98,13 +100,23 @@ TEST_CASE("One model serves quotes, texts and sessions of four threads at once a
   for (size_t i = 0; i < kThreads; ++i) CHECK((together[i] == serial[i]));
 }
 
+// Regions by their lanes.
+struct Regions {
+  std::atomic<uint32_t> of_lanes[8]{};
+  uint32_t count() const {
+    uint32_t sum = 0;
+    for (const auto& n : of_lanes) sum += n;
+    return sum;
+  }
+};
+
 void backwards(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
-  ++*static_cast<std::atomic<uint32_t>*>(user);
+  ++static_cast<Regions*>(user)->of_lanes[lanes];
   for (uint32_t lane = lanes; lane-- > 0;) task(context, lane);
 }
 
 void on_threads(void* user, uint32_t lanes, void (*task)(void* context, uint32_t lane), void* context) {
-  ++*static_cast<std::atomic<uint32_t>*>(user);
+  ++static_cast<Regions*>(user)->of_lanes[lanes];
   std::vector<std::thread> threads;
   for (uint32_t lane = 0; lane < lanes; ++lane) threads.emplace_back([=] { task(context, lane); });
   for (std::thread& thread : threads) thread.join();
@@ -121,19 +133,52 @@ TEST_CASE("The host's own parallel_for gives the bits of mote's threads", "[dete
   }
   for (const mote_parallel_for parallel_for : {backwards, on_threads})
     for (const uint32_t lanes : {2u, 1u, 5u}) {
-      std::atomic<uint32_t> n_regions{0};
+      Regions regions;
       const std::string backends = with_cpu(backend);
       mote_engine_options options = engine_options(backends.c_str(), lanes);
       options.parallel_for = parallel_for;
-      options.parallel_for_user = &n_regions;
+      options.parallel_for_user = &regions;
       const Engine engine(options);
       CHECK(mote_engine_threads(engine) == lanes);
       const Model model(engine, file);
       CAPTURE(backend, lanes);
       CHECK(bit_difference(whole_run(model, 3), own) == "");
-      if (lanes > 1) CHECK(n_regions.load() > 5);
+      if (lanes > 1) CHECK(regions.count() > 5);
+      CHECK(regions.count() == regions.of_lanes[lanes]);
       if (parallel_for == on_threads) break;   // starting threads for every region takes its time
     }
+}
+
+TEST_CASE("Batches of one row take the lanes that a session decodes on, longer ones all, and all give the same bits",
+          "[determinism][threads]") {
+  const char* backend = GENERATE(from_range(host_backends()));
+  const GgufBuilder file = GENERATE(from_range(kAllToys))(kWideToy);
+  Regions regions;
+  const std::string backends = with_cpu(backend);
+  mote_engine_options options = engine_options(backends.c_str(), 5);
+  options.parallel_for = backwards;
+  options.parallel_for_user = &regions;
+  const Engine host(options), own(backends.c_str(), 5);
+  const Model hosts_model(host, file), model(own, file);
+  const std::vector<float> on_all = whole_run(model, 3);
+  for (const uint32_t decode_threads : {1u, 2u, 5u}) {
+    CAPTURE(backend, decode_threads);
+    CHECK(bit_difference(whole_run(model, 3, decode_threads), on_all) == "");
+    CHECK(bit_difference(whole_run(hosts_model, 3, decode_threads), on_all) == "");
+    for (auto& n : regions.of_lanes) n = 0;
+    mote_session_options session_with = session_options(96, 16);
+    session_with.decode_threads = decode_threads;
+    const Session session(hosts_model, session_with);
+    std::vector<float> encoded;
+    if (!use_encoder(session, &encoded)) continue;
+    feed(session, some_tokens(49, 300));   // three whole batches
+    CHECK(regions.of_lanes[5] > 0);
+    CHECK(regions.count() == regions.of_lanes[5]);
+    for (auto& n : regions.of_lanes) n = 0;
+    step(session);
+    CHECK(regions.count() == regions.of_lanes[decode_threads]);
+    if (std::string_view(backend) == "reference") CHECK(regions.count() > 0);   // others run small steps inline
+  }
 }
 
 // Raises the cancel flag of a session in the n-th parallel region.

@@ -161,6 +161,68 @@ TEST_CASE("each thread runs its own lane in the first region and at every roll c
   }
 }
 
+TEST_CASE("regions of any number of lanes run each lane once, in any order of numbers", "[platform][threads]") {
+  for (const uint32_t cores : {1u, 2u, 5u}) {
+    TestPool pool(with(5, cores));
+    REQUIRE(pool.error().ok());
+    const Parallel all = pool.parallel();
+    CHECK(all.on_at_most(0).lanes == 5);
+    CHECK(all.on_at_most(6).lanes == 5);
+    uint64_t expected = 0;
+    for (uint32_t i = 0; i < 600; ++i) {
+      const uint32_t lanes = 1 + i * i % 7 % 5;   // 1, 2, 5 and 3 by turns
+      CAPTURE(cores, i, lanes);
+      REQUIRE(all.on_at_most(lanes).lanes == lanes);
+      REQUIRE(counts_are_right(all.on_at_most(lanes), 2));
+      expected += uint64_t{4} * lanes;
+    }
+    uint64_t done = 0;
+    for (uint32_t t = 0; t < 5; ++t) done += mote::thread_pool_tasks_done(pool.get(), t);
+    CHECK(done == expected);
+    CHECK(mote::thread_pool_inline_regions(pool.get()) == 0);
+  }
+}
+
+TEST_CASE("threads that have no part in a region run nothing of it, and are not woken for it", "[platform][threads]") {
+  constexpr uint32_t kThreads = 4;
+  for (const uint32_t lanes : {1u, 2u, 3u}) {
+    TestPool pool(with(kThreads, kThreads));
+    REQUIRE(pool.error().ok());
+    const Parallel all = pool.parallel(), few = all.on_at_most(lanes);
+    struct Counts {
+      uint64_t done, seen;
+      bool operator==(const Counts&) const = default;
+    };
+    const auto counts_of = [&](uint32_t thread) {
+      return Counts{mote::thread_pool_tasks_done(pool.get(), thread),
+                    mote::thread_pool_regions_seen(pool.get(), thread)};
+    };
+    REQUIRE(counts_are_right(all, 100));
+    CHECK(counts_of(kThreads - 1).seen > 0);
+    // Right behind regions of all lanes the others may still look out for the next: for one or two of many.
+    std::vector<Counts> before;
+    for (uint32_t t = 0; t < kThreads; ++t) before.push_back(counts_of(t));
+    REQUIRE(counts_are_right(few, 5'000));
+    for (uint32_t t = lanes; t < kThreads; ++t) {
+      CAPTURE(lanes, t);
+      CHECK(counts_of(t).done == before[t].done);
+      CHECK(counts_of(t).seen - before[t].seen < 50);
+    }
+    // Asleep they stay so, through roll calls, too.
+    REQUIRE(workers_fall_asleep());
+    for (uint32_t t = 0; t < kThreads; ++t) before[t] = counts_of(t);
+    for (int i = 0; i < 20; ++i) {
+      REQUIRE(counts_are_right(few, 50));
+      if (i % 4 == 0) REQUIRE(workers_fall_asleep());
+    }
+    for (uint32_t t = lanes; t < kThreads; ++t) CHECK(counts_of(t) == before[t]);
+    // And are back for the next region that wants them.
+    for (int i = 0; i < 200'000 && counts_of(kThreads - 1).done == before[kThreads - 1].done; ++i)
+      all.region([](uint32_t) {});
+    CHECK(counts_of(kThreads - 1).done > before[kThreads - 1].done);
+  }
+}
+
 TEST_CASE("a thread that is held up delays nothing but its own lane", "[platform][threads]") {
   TestPool pool(with(4, 4));
   REQUIRE(pool.error().ok());

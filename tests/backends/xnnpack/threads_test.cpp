@@ -40,9 +40,8 @@ struct Counts {
   }
 };
 
-void run_on_threads(void* self, ParallelTask task, void* context) {
+void run_on_threads(void*, uint32_t lanes, ParallelTask task, void* context) {
   std::vector<std::thread> threads;
-  const uint32_t lanes = *static_cast<uint32_t*>(self);
   for (uint32_t lane = 1; lane < lanes; ++lane) threads.emplace_back(task, context, lane);
   task(context, 0);
   for (std::thread& thread : threads) thread.join();
@@ -53,7 +52,7 @@ template <class Run>
 std::string on_pools(size_t expected, Run run) {
   std::string wrong;
   for (uint32_t lanes : {0u, 1u, 2u, 5u}) {
-    pthreadpool pool = pool_on({&lanes, run_on_threads, lanes});
+    pthreadpool pool = pool_on({nullptr, run_on_threads, lanes});
     auto counts = std::make_unique<Counts>();
     run(lanes == 0 ? nullptr : &pool, counts.get());
     const std::string fault = counts->fault(expected);
