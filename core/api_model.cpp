@@ -181,6 +181,8 @@ Status open_model(mote_engine* engine, const mote_source* given, const mote_mode
   ModelSource source;
   Status status = source.open(given);
   if (status.ok()) status = open_on_backends(engine, source, options, given_memory, model);
+  for (size_t i = 0; i < source.count() && status.ok() && options.vocabulary_only == 0; ++i)
+    if (source.part(i).given.load == MOTE_LOAD_PREFAULT) prefault_map((*model)->maps[i]);
   source.release();
   if (status.ok()) engine->n_models.fetch_add(1);
   return status;

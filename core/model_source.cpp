@@ -30,8 +30,9 @@ Status check_source(const mote_source& source) {
     return Status::error(Code::invalid_argument,
                          "mote_source gives offset_bytes {} and length_bytes {}, which are a descriptor's",
                          source.offset_bytes, source.length_bytes);
-  if (source.load != MOTE_LOAD_MAP && source.load != MOTE_LOAD_COPY)
-    return Status::error(Code::invalid_argument, "mote_source.load is {}; it must be MOTE_LOAD_MAP or MOTE_LOAD_COPY",
+  if (source.load < MOTE_LOAD_MAP || source.load > MOTE_LOAD_PREFAULT)
+    return Status::error(Code::invalid_argument,
+                         "mote_source.load is {}; it must be MOTE_LOAD_MAP, MOTE_LOAD_COPY or MOTE_LOAD_PREFAULT",
                          source.load);
   return {};
 }

@@ -166,11 +166,14 @@ MOTE_API uint32_t mote_engine_threads(const mote_engine* engine);
 /* ------------------------------------------------------------------------------------------------ model */
 
 typedef enum mote_load {
-  MOTE_LOAD_MAP = 0, /* the file is mapped. One that is changed or shortened while it is used is beyond mote's reach:
-                        what was checked is then something else (reads beyond the file, SIGBUS) */
-  MOTE_LOAD_COPY = 1 /* the file is read into the model's memory and never mapped: safe from later changes, counted in
-                        packed_bytes. A quote reads the bytes before the tensor data into memory of the platform, for
-                        the length of the call */
+  MOTE_LOAD_MAP = 0,  /* the file is mapped. One that is changed or shortened while it is used is beyond mote's reach:
+                         what was checked is then something else (reads beyond the file, SIGBUS) */
+  MOTE_LOAD_COPY = 1, /* the file is read into the model's memory and never mapped: safe from later changes, counted in
+                         packed_bytes. A quote reads the bytes before the tensor data into memory of the platform, for
+                         the length of the call */
+  MOTE_LOAD_PREFAULT = 2 /* mapped, and mote_model_open returns when all of the file is in memory and in the page tables
+                            of this process, so that no token waits for it. Not of a vocabulary-only model. What the
+                            system does not do of that is left as MOTE_LOAD_MAP has it, without a status */
 } mote_load;
 
 /* Where the GGUF bytes are: exactly one of data, path and use_descriptor. A split model is a chain of its parts: the

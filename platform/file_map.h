@@ -40,6 +40,10 @@ void close_file(FileRange* file);
 PlatformError map_file(const FileRange& file, FileMap* map);
 void unmap_file(FileMap* map);
 
+// Has the bytes read into memory and into this process's page tables, and returns when they are there. What the system
+// does not do of it is left to whoever reads the bytes: it is no error.
+void prefault_map(const FileMap& map);
+
 // Copies `count_bytes` from byte `at_bytes` of the range. All of them or an error: a file that ends early is one.
 PlatformError read_file(const FileRange& file, uint64_t at_bytes, void* to, uint64_t count_bytes);
 

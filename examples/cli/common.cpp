@@ -41,6 +41,8 @@ void add_options_but_threads(CLI::App& command, CommonOptions& options) {
           "dotprod, i8mm: up to that. The same bits at other speeds. "
           "Without it, MOTE_CPU_ISA of the environment, then auto")
       ->check(not_empty());
+  command.add_flag("--prefault", options.prefault,
+                   "Read the whole file before the first token, instead of what is needed as it is needed");
   command.add_flag("--verbose", options.verbose, "Tell what happens, on standard error");
 }
 
@@ -78,7 +80,7 @@ std::string part_name(const std::string& path, size_t number) {
 
 }   // namespace
 
-Sources::Sources(const std::string& path) {
+Sources::Sources(const std::string& path, mote_load load) {
   size_t count = 1;
   if (names_a_part(path)) {
     const std::string end = path.substr(path.size() - kPartPattern.size());
@@ -92,6 +94,7 @@ Sources::Sources(const std::string& path) {
   for (size_t i = 0; i < count; ++i) {
     chain_[i].struct_bytes = sizeof chain_[i];
     chain_[i].path = paths_[i].c_str();
+    chain_[i].load = load;
     chain_[i].next = i + 1 < count ? &chain_[i + 1] : nullptr;
   }
 }
@@ -143,9 +146,8 @@ int refusal_code(mote_status status) {
   return status == MOTE_IO || status == MOTE_BAD_MODEL || status == MOTE_UNSUPPORTED ? kModelRefused : kFailed;
 }
 
-Opened open_on(Engine engine, const std::string& path, mote_model_options model_options) {
+Opened open_on(Engine engine, const Sources& sources, mote_model_options model_options) {
   Opened opened{std::move(engine), nullptr};
-  const Sources sources(path);
   model_options.struct_bytes = sizeof model_options;
   mote_error error{};
   mote_model* model = nullptr;
@@ -161,7 +163,8 @@ Opened open_on(Engine engine, const std::string& path, mote_model_options model_
 
 Opened open_model(const CommonOptions& options, const mote_model_options& model_options) {
   const Clock::time_point start = Clock::now();
-  Opened opened = open_on(open_engine(options), options.model, model_options);
+  const Sources sources(options.model, options.prefault ? MOTE_LOAD_PREFAULT : MOTE_LOAD_MAP);
+  Opened opened = open_on(open_engine(options), sources, model_options);
   opened.load_ms = milliseconds_since(start);
   if (options.verbose) {
     std::string backends;
@@ -198,7 +201,7 @@ Opened open_vocabulary(const std::string& path) {
   options.threads = 1;
   mote_model_options model_options{};
   model_options.vocabulary_only = 1;
-  return open_on(open_engine(options), path, model_options);
+  return open_on(open_engine(options), Sources(path), model_options);
 }
 
 mote_session_options session_options_of(const CommonOptions& options, mote_kv_type default_kv) {

@@ -41,6 +41,7 @@ struct CommonOptions {
   uint32_t context = 0;          // 0: the session's default
   std::string kv_type;           // empty: the command's default
   std::string instruction_set;   // empty: what MOTE_CPU_ISA says
+  bool prefault = false;
   bool verbose = false;
 };
 void add_model_option(CLI::App& command, CommonOptions& options);
@@ -85,7 +86,7 @@ Opened open_vocabulary(const std::string& path);
 // follow it in the chain, each by its name beside the first. Failure: the name is that of a later part.
 class Sources {
  public:
-  explicit Sources(const std::string& path);
+  explicit Sources(const std::string& path, mote_load load = MOTE_LOAD_MAP);
   Sources(const Sources&) = delete;
   Sources& operator=(const Sources&) = delete;
   const mote_source* first() const { return chain_.data(); }

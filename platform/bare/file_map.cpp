@@ -25,6 +25,7 @@ PlatformError map_file(const FileRange&, FileMap* map) {
 }
 
 void unmap_file(FileMap* map) { *map = {}; }
+void prefault_map(const FileMap&) {}
 
 PlatformError read_file(const FileRange&, uint64_t, void*, uint64_t) { return kNoFiles; }
 

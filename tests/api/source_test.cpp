@@ -27,6 +27,13 @@ TEST_CASE("A model from memory, mapped, copied or within another file gives the 
   CHECK(bit_difference(map.logits, memory.logits) == "");
   CHECK(map.quote.total_bytes == memory.quote.total_bytes);
 
+  mote_source prefaulted = mapped;
+  prefaulted.load = MOTE_LOAD_PREFAULT;
+  const Opened there = open_and_run(engine, prefaulted, nothing);
+  CHECK(bit_difference(there.logits, memory.logits) == "");
+  CHECK(there.quote.total_bytes == map.quote.total_bytes);
+  CHECK(there.quote.file_bytes == map.quote.file_bytes);
+
   // A copy is counted, and does not care what becomes of the file.
   mote_source copied = mapped;
   copied.load = MOTE_LOAD_COPY;

@@ -76,7 +76,7 @@ TEST_CASE("A split model gives the bits of the whole one, in memory of exactly i
       if (n_parts == 1 && !tensors_in_first) continue;
       const std::vector<Bytes> parts = bytes_of(model.split(n_parts, tensors_in_first));
       const std::vector<int32_t> loads[] = {
-          {-1}, {MOTE_LOAD_MAP}, {MOTE_LOAD_COPY}, {MOTE_LOAD_COPY, -1, MOTE_LOAD_MAP}};
+          {-1}, {MOTE_LOAD_MAP}, {MOTE_LOAD_COPY}, {MOTE_LOAD_COPY, -1, MOTE_LOAD_PREFAULT}};
       for (const std::vector<int32_t>& load : loads) {
         Chain chain(parts, load);
         CAPTURE(n_parts, tensors_in_first, load);

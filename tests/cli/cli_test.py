@@ -63,7 +63,7 @@ class Arguments(Case):
             (2, ["bench", "-m", MODEL, "-p", "0", "-n", "0"]), (2, ["bench", "-m", MODEL, "-o", "xml"]),
             (2, ["bench", "-m", MODEL, "-r", "0"]),
             (2, ["run", "-m", MODEL, *SHORT, "-t", "2", "--decode-threads", "3"]), (2, ["run", "-m", MODEL, *SHORT, "--decode-threads", "0"]),
-            (0, ["run", "-m", MODEL, *SHORT, "-t", "2", "--decode-threads", "1"]),
+            (0, ["run", "-m", MODEL, *SHORT, "-t", "2", "--decode-threads", "1"]), (0, ["run", "-m", MODEL, *SHORT, "--prefault"]),
             (2, ["embed", "-m", BERT]), (2, ["embed", "-m", BERT, "--tokens", "1", "a text"]),
             (2, ["embed", "-m", BERT, "--tokens", ""]), (2, ["embed", "-m", BERT, "--tokens", "1,x"]),
             (2, ["embed", "-m", BERT, "--tokens", "1,320"]), (2, ["embed", "-m", BERT, "--tokens", "1", "--pool", "max"]),

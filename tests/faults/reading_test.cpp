@@ -1,9 +1,11 @@
 // Reads that give little, are interrupted or end early, and pages of other sizes.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstring>
 
 #include "platform/cpu_features.h"
 #include "platform/file_map.h"
@@ -142,6 +144,44 @@ TEST_CASE("A range is mapped from the start of its page, whatever size pages hav
   CHECK(not_given_back() == "");
   CHECK(given_back_wrongly() == "");
   close(descriptor);
+}
+
+TEST_CASE("A map is brought into memory by a kernel that knows the advice, and page by page by one that does not",
+          "[faults]") {
+#ifdef MOTE_TEST_EMULATED
+  SKIP("an emulator takes no advice of memory");
+#endif
+  const TemporaryFolder folder;
+  const std::string text(4'000'000, 'x'), path = folder.write("file", text);
+  // Page faults while the whole map is read.
+  const auto faults_of_reading = [&](bool prefaults) {
+    FileRange file;
+    FileMap map;
+    REQUIRE(open_file(path.c_str(), &file).ok());
+    REQUIRE(map_file(file, &map).ok());
+    if (prefaults) {
+      const Watch watch;
+      prefault_map(map);
+    }
+    rusage before{}, after{};
+    REQUIRE(getrusage(RUSAGE_THREAD, &before) == 0);
+    const bool equal = std::memcmp(map.data, text.data(), text.size()) == 0;
+    REQUIRE(getrusage(RUSAGE_THREAD, &after) == 0);
+    CHECK(equal);
+    unmap_file(&map);
+    close_file(&file);
+    return after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
+  };
+  static_cast<void>(faults_of_reading(false));   // the text's own pages
+  CHECK(faults_of_reading(false) > 8);
+  for (const uint64_t at : {uint64_t{0}, uint64_t{2}}) {   // the second advice is the one that may be unknown
+    Faults faults;
+    faults.at = at;
+    set_faults(faults);
+    CHECK(faults_of_reading(true) < 4);
+    CHECK(calls_seen(SystemCall::advise) == 2);
+  }
+  set_faults({});
 }
 
 }   // namespace

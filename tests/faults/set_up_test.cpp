@@ -58,9 +58,9 @@ class Files {
 };
 
 std::vector<Scenario> scenarios(const Bytes& bytes, const Files& files) {
-  std::vector<Scenario> all(5);
+  std::vector<Scenario> all(6);
   for (Scenario& each : all) each.source.struct_bytes = sizeof each.source;
-  for (size_t i : {0u, 1u}) {
+  for (size_t i : {0u, 1u, 5u}) {
     all[i].source.path = files.path.c_str();
     all[i].source_words = files.path;
   }
@@ -71,9 +71,11 @@ std::vector<Scenario> scenarios(const Bytes& bytes, const Files& files) {
     all[i].source_words = "file descriptor " + std::to_string(files.descriptor);
   }
   all[1].source.load = all[3].source.load = MOTE_LOAD_COPY;
+  all[5].source.load = MOTE_LOAD_PREFAULT;
   all[4].source.data = bytes.data();
   all[4].source.data_bytes = bytes.size();
-  const char* kNames[] = {"path, mapped", "path, copied", "descriptor, mapped", "descriptor, copied", "bytes"};
+  const char* kNames[] = {"path, mapped",       "path, copied", "descriptor, mapped",
+                          "descriptor, copied", "bytes",        "path, prefaulted"};
   for (size_t i = 0; i < all.size(); ++i) all[i].name = kNames[i];
   return all;
 }
@@ -138,8 +140,9 @@ TEST_CASE("Each call to the system may fail once, or from then on: a status, not
     CHECK(seen(SystemCall::read) > 0);
     CHECK((seen(SystemCall::read_at) > 0) == (scenario.source.load == MOTE_LOAD_COPY));
     CHECK((seen(SystemCall::file_size) > 0) == (scenario.source.data == nullptr));
-    const bool is_mapped = scenario.source.data == nullptr && scenario.source.load == MOTE_LOAD_MAP;
+    const bool is_mapped = scenario.source.data == nullptr && scenario.source.load != MOTE_LOAD_COPY;
     CHECK((seen(SystemCall::page_size) > 0) == is_mapped);
+    CHECK((seen(SystemCall::advise) > 0) == (scenario.source.load == MOTE_LOAD_PREFAULT));
     CHECK(result.n_refused >= 11);
     CHECK(result.n_tolerated > 0);   // groups and topology that cannot be read, closes
   }

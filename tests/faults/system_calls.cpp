@@ -90,9 +90,9 @@ void note(Change change) {
 }   // namespace
 
 const char* system_call_name(SystemCall call) {
-  constexpr const char* kNames[] = {"open",       "fstat",      "fcntl",         "read",    "pread",
-                                    "close",      "mmap",       "munmap",        "sysconf", "affinity",
-                                    "attributes", "stack size", "pthread_create"};
+  constexpr const char* kNames[] = {"open",     "fstat",      "fcntl",      "read",          "pread",
+                                    "close",    "mmap",       "munmap",     "madvise",       "sysconf",
+                                    "affinity", "attributes", "stack size", "pthread_create"};
   static_assert(std::size(kNames) == static_cast<size_t>(SystemCall::count));
   return kNames[static_cast<size_t>(call)];
 }
@@ -259,6 +259,13 @@ int __wrap_close(int descriptor) {
     return mapped;                                                                                             \
   }
 MOTE_WRAPPED_MMAP(mmap, off_t)
+
+// EINVAL: what a kernel says that does not know the advice.
+int __real_madvise(void* at, size_t bytes, int advice);
+int __wrap_madvise(void* at, size_t bytes, int advice) {
+  if (mote::test::fails(SystemCall::advise)) return mote::test::refuse(EINVAL);
+  return __real_madvise(at, bytes, advice);
+}
 
 int __real_munmap(void* at, size_t bytes);
 int __wrap_munmap(void* at, size_t bytes) {

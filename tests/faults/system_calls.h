@@ -15,6 +15,7 @@ enum class SystemCall : uint8_t {
   close,
   map,
   unmap,
+  advise,
   page_size,
   affinity,
   thread_attributes,

@@ -116,5 +116,42 @@ TEST_CASE("Mapped weights of every format take no anonymous memory, and a second
   }
 }
 
+TEST_CASE("All of a file that is prefaulted is resident when the model opens, and of no other", "[memory]") {
+#ifdef MOTE_TEST_EMULATED
+  SKIP("an emulator takes no advice of memory");
+#endif
+  const Bytes bytes =
+      toy_llama({.n_layers = 1, .d_model = 256, .d_ff = 256, .n_vocab = 8192, .tokenizer = ToyTokenizer::none}).bytes();
+  const TemporaryFolder folder;
+  const std::string path = folder.write("model.gguf", std::string(bytes.begin(), bytes.end()));
+  const Engine engine("cpu", 2);
+  const auto grown_by = [&](int32_t load, bool vocabulary_only) {
+    mote_source source{};
+    source.struct_bytes = sizeof source;
+    source.path = path.c_str();
+    source.load = load;
+    mote_model_options options{};
+    options.struct_bytes = sizeof options;
+    options.vocabulary_only = vocabulary_only ? 1 : 0;
+    mote_error error{};
+    mote_quote quote{};
+    quote.struct_bytes = sizeof quote;
+    mote_model* model = nullptr;
+    const int64_t before = resident().file_bytes;
+    must(mote_model_quote(engine, &source, &options, nullptr, &quote, nullptr, &error), error);
+    const int64_t quoted = resident().file_bytes;
+    must(mote_model_open(engine, &source, &options, {}, &model, &error), error);
+    const int64_t opened = resident().file_bytes;
+    must(mote_model_close(model, &error), error);
+    CHECK(quoted - before < static_cast<int64_t>(bytes.size()) / 4);
+    return opened - before;
+  };
+  const auto file_bytes = static_cast<int64_t>(bytes.size());
+  REQUIRE(file_bytes > int64_t{8} << 20);
+  CHECK(grown_by(MOTE_LOAD_PREFAULT, false) >= file_bytes);
+  CHECK(grown_by(MOTE_LOAD_MAP, false) < file_bytes / 4);
+  CHECK(grown_by(MOTE_LOAD_PREFAULT, true) < file_bytes / 4);
+}
+
 }   // namespace
 }   // namespace mote::test

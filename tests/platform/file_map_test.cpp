@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -50,6 +51,30 @@ TEST_CASE("a file is mapped and read whole", "[platform][files]") {
   CHECK(view(map) == text);   // the map outlives the file
   mote::unmap_file(&map);
   CHECK(map.data == nullptr);
+}
+
+TEST_CASE("a map can be brought into memory, as far as it still is one", "[platform][files]") {
+  TemporaryFolder folder;
+  const std::string text = pattern(3'000'001), path = folder.write("model.gguf", text);
+  FileMap nothing;
+  mote::prefault_map(nothing);
+  CHECK(nothing.data == nullptr);
+  FileRange file;
+  REQUIRE(mote::open_file(path.c_str(), &file).ok());
+  FileMap map;
+  REQUIRE(mote::map_file(file, &map).ok());
+  mote::prefault_map(map);
+  CHECK(view(map) == text);
+#if defined(__linux__) && defined(MADV_POPULATE_READ)
+  // Of a file that became shorter the system says so, where it can be asked, and nobody touches what is gone.
+  if (madvise(map.pages, 1, MADV_POPULATE_READ) == 0) {
+    REQUIRE(truncate(path.c_str(), 1'000'000) == 0);
+    mote::prefault_map(map);
+    CHECK(std::memcmp(map.data, text.data(), 1'000'000) == 0);
+  }
+#endif
+  mote::unmap_file(&map);
+  close_file(&file);
 }
 
 TEST_CASE("a range of a borrowed descriptor starts at any byte", "[platform][files]") {
