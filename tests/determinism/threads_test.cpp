@@ -165,12 +165,12 @@ TEST_CASE("Batches of one row take the lanes that a session decodes on, longer o
     CAPTURE(backend, decode_threads);
     CHECK(bit_difference(whole_run(model, 3, decode_threads), on_all) == "");
     CHECK(bit_difference(whole_run(hosts_model, 3, decode_threads), on_all) == "");
-    for (auto& n : regions.of_lanes) n = 0;
     mote_session_options session_with = session_options(96, 16);
     session_with.decode_threads = decode_threads;
     const Session session(hosts_model, session_with);
     std::vector<float> encoded;
     if (!use_encoder(session, &encoded)) continue;
+    for (auto& n : regions.of_lanes) n = 0;
     feed(session, some_tokens(49, 300));   // three whole batches
     CHECK(regions.of_lanes[5] > 0);
     CHECK(regions.count() == regions.of_lanes[5]);

@@ -172,13 +172,16 @@ TEST_CASE("A map is brought into memory by a kernel that knows the advice, and p
     close_file(&file);
     return after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
   };
-  static_cast<void>(faults_of_reading(false));   // the text's own pages
-  CHECK(faults_of_reading(false) > 8);
+  static_cast<void>(faults_of_reading(false));     // the text's own pages
+  const long unasked = faults_of_reading(false);   // a kernel maps some pages or many at once
+  CHECK(unasked > 1);
   for (const uint64_t at : {uint64_t{0}, uint64_t{2}}) {   // the second advice is the one that may be unknown
     Faults faults;
     faults.at = at;
     set_faults(faults);
-    CHECK(faults_of_reading(true) < 4);
+    const long prefaulted = faults_of_reading(true);
+    CHECK(prefaulted <= 1);
+    CHECK(prefaulted < unasked);
     CHECK(calls_seen(SystemCall::advise) == 2);
   }
   set_faults({});
