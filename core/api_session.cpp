@@ -37,10 +37,6 @@ Status check_lists(const mote_session_options& options) {
   return {};
 }
 
-uint64_t longest_piece_bytes(const mote_model& model) {
-  return model.tokenizer == nullptr ? 0 : model.tokenizer->longest_piece_bytes();
-}
-
 // The chain and the biases in the sampler's own terms. No chain at all is greedy. `only_check` for a measured sampler.
 Status set_samplers(Sampler& sampler, const mote_session_options& options, bool only_check = false) {
   SamplerStage stages[kMaxSamplerStages] = {{SamplerKind::greedy}};
@@ -67,7 +63,8 @@ Status read_stops(const mote_session_options& options, std::span<std::string_vie
 }
 
 SessionGround ground_of(mote_model& model) {
-  return {model.plans, model.plans.current(), longest_piece_bytes(model), model.config.context_length,
+  const uint64_t piece_bytes = model.tokenizer == nullptr ? 0 : model.tokenizer->longest_piece_bytes();
+  return {model.plans, model.plans.current(), piece_bytes, model.config.context_length,
           model.engine->services.parallel.lanes};
 }
 
@@ -98,10 +95,7 @@ Status open_session(mote_model* model, const mote_session_options* given, const 
   Arena arena(memory.data, memory.bytes);
   mote_session* opened = nullptr;
   const Status status = layout_session(ground, options, arena, {}, &taken, &opened);
-  if (!status.ok()) {
-    release_memory(memory);
-    return status;
-  }
+  if (!status.ok()) return release_memory(memory), status;
   opened->memory = memory;
   opened->model = model;
   model->n_sessions.fetch_add(1);
@@ -141,9 +135,8 @@ mote_status call_for_token(Status (*call_for)(mote_session&, int32_t*), mote_ses
 Result<SequenceOptions> read_sequence_options(const SessionGround& ground, const mote_session_options& options) {
   SequenceOptions out;
   SessionShape& shape = out.shape;
-  shape.context = options.context != 0                       ? options.context
-                  : ground.trained_context < kDefaultContext ? ground.trained_context
-                                                             : kDefaultContext;
+  const uint32_t usual = ground.trained_context < kDefaultContext ? ground.trained_context : kDefaultContext;
+  shape.context = options.context != 0 ? options.context : usual;
   if (shape.context > Config::kMaxContext)
     return Status::error(Code::invalid_argument, "context is {}; at most {} are allowed", shape.context,
                          Config::kMaxContext);
