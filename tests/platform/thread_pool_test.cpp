@@ -24,6 +24,7 @@ using mote::PlatformError;
 using mote::ThreadPool;
 using mote::ThreadPoolOptions;
 using mote::test::kSanitized;
+using mote::test::thread_sleeps;
 using mote::test::workers_fall_asleep;
 
 namespace {
@@ -223,6 +224,21 @@ TEST_CASE("threads that have no part in a region run nothing of it, and are not 
   }
 }
 
+TEST_CASE("threads that have no part in a region stop looking out for the next", "[platform][threads]") {
+  TestPool pool(with(4, 4, 2'000'000'000));   // who has one would look out for two seconds
+  REQUIRE(pool.error().ok());
+  const Parallel all = pool.parallel();
+  pid_t ids[4] = {};
+  all.region([&](uint32_t lane) { ids[lane] = gettid(); });   // the roll call: lane i is thread i's
+  bool asleep = false;
+  for (int i = 0; i < 1'000 && !asleep; ++i) {
+    all.on_at_most(2).region([](uint32_t) {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    asleep = thread_sleeps(std::to_string(ids[2])) && thread_sleeps(std::to_string(ids[3]));
+  }
+  CHECK(asleep);
+}
+
 TEST_CASE("a thread that is held up delays nothing but its own lane", "[platform][threads]") {
   TestPool pool(with(4, 4));
   REQUIRE(pool.error().ok());
@@ -281,6 +297,8 @@ TEST_CASE("a region inside a task runs inline", "[platform][threads]") {
   std::atomic<int> inner{0};
   parallel.region([&](uint32_t) { parallel.region([&](uint32_t) { inner.fetch_add(1); }); });
   CHECK(inner.load() == 4);
+  parallel.region([&](uint32_t) { parallel.on_at_most(1).region([&](uint32_t) { inner.fetch_add(1); }); });
+  CHECK(inner.load() == 6);
 }
 
 TEST_CASE("eight threads on one core finish", "[platform][threads]") {
