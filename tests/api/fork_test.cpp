@@ -8,16 +8,14 @@
 #include <thread>
 
 #include "tests/api/kit.h"
+#include "tests/support/emulated.h"
 #include "tests/support/sanitized.h"
 
 namespace mote::test {
 namespace {
 
-#ifdef MOTE_TEST_EMULATED   // qemu 7.2: "cpu_exec: assertion failed: (cpu == current_cpu)"
-constexpr bool kCannotFork = true;
-#else
-constexpr bool kCannotFork = kSanitized;
-#endif
+// qemu 7.2: "cpu_exec: assertion failed: (cpu == current_cpu)"
+bool cannot_fork() { return kSanitized || is_emulated(); }
 
 // Exit code of body() in a forked process; 124 if it hangs, 125 if it throws.
 template <class Body>
@@ -44,7 +42,7 @@ std::vector<float> whole_run(mote_model* model, uint64_t seed) {
 }
 
 TEST_CASE("A forked process opens an engine of its own, with threads, and gets the same bits", "[api][threads]") {
-  if (kCannotFork) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
+  if (cannot_fork()) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
   const char* backend = GENERATE("cpu", "reference");
   const Bytes bytes = toy_llama(kWideToy).bytes();
   const Engine engine(backend, 3);
@@ -61,7 +59,7 @@ TEST_CASE("A forked process opens an engine of its own, with threads, and gets t
 }
 
 TEST_CASE("A forked process goes on with its parent's session, alone, and closes what it has", "[api][threads]") {
-  if (kCannotFork) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
+  if (cannot_fork()) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
   const char* backend = GENERATE("cpu", "reference");
   mote_engine* engine = nullptr;
   mote_model* model = nullptr;
@@ -106,7 +104,7 @@ TEST_CASE("A forked process goes on with its parent's session, alone, and closes
 }
 
 TEST_CASE("A fork in the midst of another thread's step leaves an engine that works", "[api][threads]") {
-  if (kCannotFork) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
+  if (cannot_fork()) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
   const Engine engine("cpu", 3);
   const Model model(engine, toy_llama(kWideToy));
   const std::vector<float> expected = whole_run(model, 2);
@@ -136,7 +134,7 @@ TEST_CASE("A fork in the midst of another thread's step leaves an engine that wo
 }
 
 TEST_CASE("A session that was inside a call at the fork is busy in the child, and no other", "[api][threads]") {
-  if (kCannotFork) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
+  if (cannot_fork()) SKIP("sanitizers and qemu-user do not follow forks of threaded processes");
   struct Parent {
     mote_session* inside = nullptr;
     mote_session* other = nullptr;

@@ -13,6 +13,7 @@
 #include "core/base/bytes.h"
 #include "core/base/half.h"
 #include "tests/support/drivers.h"
+#include "tests/support/emulated.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define MOTE_TEST_WATCHES_THREADS 1
@@ -106,12 +107,6 @@ std::map<std::string, SharedBackend>& shared_backends() {
 }
 uint32_t one_lane = 1;
 
-#ifdef MOTE_TEST_EMULATED
-constexpr bool kEmulated = true;
-#else
-constexpr bool kEmulated = false;
-#endif
-
 bool has_device(const BackendEntry& entry) { return std::string_view(entry.name) == "vulkan"; }
 
 SharedBackend& share(const BackendEntry& entry) {
@@ -164,7 +159,7 @@ std::vector<BackendEntry> backends_under_test() {
     const std::string problem = why_unusable(entry);
     if (problem.empty())
       backends.push_back(entry);
-    else if (only != nullptr || (!kEmulated && std::getenv("MOTE_VULKAN_MUST_RUN") != nullptr))
+    else if (only != nullptr || (!is_emulated() && std::getenv("MOTE_VULKAN_MUST_RUN") != nullptr))
       fail(problem);
   }
   return backends;

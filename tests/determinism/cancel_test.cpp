@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/api/snapshots.h"
+#include "tests/support/emulated.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -84,7 +85,8 @@ TEST_CASE("A prompt that is cancelled anywhere goes on with the bits of a cold r
   size_t done = 0;
   REQUIRE(prompt(session, first, &done) == MOTE_OK);
   const int n_regions = rig.regions_of([&] { REQUIRE(prompt(session, second, &done) == MOTE_OK); });
-  for (int when = 1; when < n_regions; ++when) {
+  const int stride = is_emulated() ? 7 : 1;   // odd: both ways to go on
+  for (int when = 1; when < n_regions; when += stride) {
     CAPTURE(backend, when);
     rig.at = {};
     REQUIRE(prompt(session, first, &done) == MOTE_OK);

@@ -11,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/emulated.h"
+#include "tests/support/sanitized.h"
+
 namespace {
 
 struct Printed {
@@ -69,19 +72,16 @@ std::string fault_of(const Printed& first, const Printed& printed, uint32_t thre
 // for each thread is to do some work.
 uint32_t decode_threads(uint32_t threads, uint32_t batch) { return batch == 1 ? 0 : 1 + batch % threads; }
 
-// In a sanitizer's build, which is many times as slow: the corners of a shorter prompt.
-#ifdef MOTE_SANITIZED
-constexpr bool kInFull = false;
-#else
-constexpr bool kInFull = true;
-#endif
+// With a sanitizer or in an emulator, which are many times as slow: the corners of a shorter prompt.
+bool is_in_full() { return !mote::test::kSanitized && !mote::test::is_emulated(); }
 
 TEST_CASE("A prompt of 1,100 tokens gives the same bits over threads, batches and rewinds, in separate processes",
           "[determinism][processes]") {
+  const bool all = is_in_full();
   const std::string rewinds = " 63 64 65 1023 1025";
   constexpr const char* kKinds[][2] = {{"toy", "f16"}, {"toy", "f32"}, {"windows", "f16"}};
   for (const auto& [model, kv] : kKinds) {
-    const bool in_full = kInFull && &model == &kKinds[0][0];
+    const bool in_full = all && &model == &kKinds[0][0];
     Printed first;
     for (const uint32_t threads : {1u, 2u, 3u, 8u})
       for (const uint32_t batch : {1u, 7u, 64u, 512u}) {
@@ -89,10 +89,10 @@ TEST_CASE("A prompt of 1,100 tokens gives the same bits over threads, batches an
         if (!corner && !in_full) continue;   // the further kinds: the corners alone
         CAPTURE(model, kv, threads, batch);
         const Printed printed = run_logits_hash(
-            std::string(model) + (kInFull ? " 1100 " : " 300 ") + std::to_string(threads) + " " +
+            std::string(model) + (all ? " 1100 " : " 300 ") + std::to_string(threads) + " " +
             std::to_string(decode_threads(threads, batch)) + " " + std::to_string(batch) + " " + kv + rewinds);
         if (first.hashes.empty()) first = printed;
-        REQUIRE(first.hashes.size() == (kInFull ? 7 : 5));
+        REQUIRE(first.hashes.size() == (all ? 7 : 5));
         CHECK(fault_of(first, printed, threads) == "");
       }
   }

@@ -11,6 +11,7 @@
 #include "platform/file_map.h"
 #include "tests/faults/scenario.h"
 #include "tests/platform/temporary_folder.h"
+#include "tests/support/emulated.h"
 
 namespace mote::test {
 namespace {
@@ -148,9 +149,7 @@ TEST_CASE("A range is mapped from the start of its page, whatever size pages hav
 
 TEST_CASE("A map is brought into memory by a kernel that knows the advice, and page by page by one that does not",
           "[faults]") {
-#ifdef MOTE_TEST_EMULATED
-  SKIP("an emulator takes no advice of memory");
-#endif
+  if (is_emulated()) SKIP("an emulator takes no advice of memory");
   const TemporaryFolder folder;
   const std::string text(4'000'000, 'x'), path = folder.write("file", text);
   // Page faults while the whole map is read.

@@ -5,16 +5,11 @@
 
 #include "tests/faults/scenario.h"
 #include "tests/platform/temporary_folder.h"
+#include "tests/support/emulated.h"
 #include "tests/support/sanitized.h"
 
 namespace mote::test {
 namespace {
-
-#ifdef MOTE_TEST_EMULATED
-constexpr bool kEmulated = true;
-#else
-constexpr bool kEmulated = false;
-#endif
 
 struct Process {
   int threads = 0, descriptors = 0;
@@ -58,7 +53,8 @@ TEST_CASE("After twenty cycles of load, generate and unload the process is what 
   CHECK(after.descriptors == before.descriptors);
   CHECK(not_given_back() == "");
   CHECK(given_back_wrongly() == "");
-  if (kSanitized || kEmulated) return;   // a sanitizer keeps what was freed for a while, an emulator what it translated
+  // A sanitizer keeps what was freed for a while, an emulator what it translated.
+  if (kSanitized || is_emulated()) return;
   CAPTURE(before.mappings, after.mappings, before.anonymous_kb, after.anonymous_kb, bytes.size());
   CHECK(after.mappings <= before.mappings);
   // A cycle that kept its model, or a session, would show twenty times.

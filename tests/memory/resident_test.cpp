@@ -9,6 +9,7 @@
 
 #include "tests/api/kit.h"
 #include "tests/platform/temporary_folder.h"
+#include "tests/support/emulated.h"
 #include "tests/support/sanitized.h"
 
 namespace mote::test {
@@ -91,9 +92,7 @@ void check_resident(const Bytes& bytes, uint64_t offset, const char* backend) {
 
 TEST_CASE("Mapped weights of every format take no anonymous memory, and a second model none again", "[memory][quote]") {
   if (kSanitized) SKIP("a sanitizer has anonymous memory of its own");
-#ifdef MOTE_TEST_EMULATED
-  SKIP("an emulator has anonymous memory of its own: what it translated");
-#endif
+  if (is_emulated()) SKIP("an emulator has anonymous memory of its own: what it translated");
   const char* backend = GENERATE("cpu", "reference");
   for (size_t i = 0; i < format_table().size(); ++i) {
     const FormatInfo& format = format_table()[i];
@@ -117,9 +116,7 @@ TEST_CASE("Mapped weights of every format take no anonymous memory, and a second
 }
 
 TEST_CASE("All of a file that is prefaulted is resident when the model opens, and of no other", "[memory]") {
-#ifdef MOTE_TEST_EMULATED
-  SKIP("an emulator takes no advice of memory");
-#endif
+  if (is_emulated()) SKIP("an emulator takes no advice of memory");
   const Bytes bytes =
       toy_llama({.n_layers = 1, .d_model = 256, .d_ff = 256, .n_vocab = 8192, .tokenizer = ToyTokenizer::none}).bytes();
   const TemporaryFolder folder;
