@@ -37,7 +37,8 @@ def run(command, properties, build, processor, cpu_seconds):
     """Verdict, seconds and what was said."""
     if command is None:
         return "failed", 0.0, b"not built"
-    environment = dict(os.environ, MOTE_EMULATED="1", **dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", [])))
+    environment = dict(os.environ, **dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", [])))
+    environment["MOTE_EMULATED"] = "1"
     if processor:
         environment["QEMU_CPU"] = processor
 
