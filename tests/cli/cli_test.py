@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from program import BERT, MODEL, PROGRAM, SANITIZED, SHORT, T5, Case, main, mote, read_npy, strict_json
+from program import BARE, BERT, MODEL, PROGRAM, SANITIZED, SHORT, T5, Case, main, mote, read_npy, strict_json
 from attention_test import Attention, AttentionPage  # noqa: F401
 from bench_test import Bench  # noqa: F401
 from chat_test import Chat  # noqa: F401 (found by their names)
@@ -140,7 +140,7 @@ class Streams(Case):
         texts = [b"plain", b"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", b"a\r\nb\r\n", b"nul \x00 inside", b"\xff\xfe\xc0\xaf broken",
                  b"", b"\n"]
         for locale in ({"LANG": "C"}, {"LC_ALL": "C.UTF-8"}, {"LC_ALL": "de_DE.UTF-8"}, {}):
-            environment = {"PATH": os.environ["PATH"], **locale}
+            environment = {**BARE, **locale}
             outs = [mote("tokenize", "-m", MODEL, stdin=text, env=environment)[0] for text in texts]
             outs.append(mote("run", "-m", MODEL, "--raw", "-p", "x", "-n", "8", "--temp", "0.5", "--seed", "3", env=environment)[0])
             expected = expected or outs

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from program import MODEL, PROGRAM, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, string_value, strict_json
+from program import BARE, MODEL, PROGRAM, SANITIZED, SHORT, Case, changed_gguf, mote, read_npy, string_value, strict_json
 
 # What would steer a terminal, a character of each kind.
 FOUL = "name\x1b[2Jwith\x07\x7f\x9b31m\u202eevil\u2066\u200f\ufeff\u2028\u061c\ufffa\U000e0041"
@@ -72,7 +72,7 @@ class Numbers(Case):
         self.assertEqual(mote("detokenize", "-m", MODEL, " 70, 71\n72 ")[0], mote("detokenize", "-m", MODEL, "70,71,72")[0])
 
     def test_the_decimal_point_is_the_same_everywhere(self):
-        environment, comma = {"PATH": os.environ["PATH"], "LC_ALL": "de_DE.UTF-8"}, False
+        environment, comma = {**BARE, "LC_ALL": "de_DE.UTF-8"}, False
         for folder in ("", self.folder):
             if folder:   # the machine has no such locale: made, where its sources are there
                 subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", os.path.join(folder, "de_DE.UTF-8")],

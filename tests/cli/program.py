@@ -12,6 +12,8 @@ import unittest
 PROGRAM = os.environ.get("MOTE_PROGRAM", "")
 SANITIZED = os.environ.get("MOTE_SANITIZED", "0") == "1"
 EMULATED = os.environ.get("MOTE_EMULATED", "0") == "1"
+# No locale, nothing of the user's; and what tells an emulator which processor it is.
+BARE = {name: os.environ[name] for name in ("PATH", "QEMU_CPU") if name in os.environ}
 HANG_SECONDS = 1200 if EMULATED else 120   # a guard against hanging, nothing more
 
 

@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 
 #include "tests/api/kit.h"
+#include "tests/support/emulated.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -138,7 +139,8 @@ TEST_CASE("After a slide the logits are those of a fresh session with the kept t
   feed(session, some_tokens(20, 300));
   size_t n_slides = 0, n_wrong = 0, n_tokens = 20;
   std::string first_fault;
-  while (n_slides < 30) {
+  const size_t slides = is_emulated() ? 6 : 30;
+  while (n_slides < slides) {
     const size_t size_before = history(session).size();
     next(session);
     const std::vector<float> logits = step(session);
@@ -175,8 +177,9 @@ TEST_CASE("A thousand slides leave the bits of a fresh session", "[determinism][
   options.keep = 4;
   const Session session(model, options);
   feed(session, some_tokens(32, 300));
+  const size_t slides = is_emulated() ? 100 : 1000;
   size_t n_slides = 0;
-  for (size_t size = history(session).size(); n_slides < 1000;) {
+  for (size_t size = history(session).size(); n_slides < slides;) {
     next(session);
     step(session);
     const size_t now = history(session).size();
