@@ -67,7 +67,7 @@ Chosen choose(std::vector<Device> among) {
 }   // namespace
 
 TEST_CASE("A device that lacks something is refused by name, at exactly the limit", "[vulkan][choice]") {
-  need_device(kVulkan);
+  need_device();
   const Chosen least = choose({Device("just enough")});
   CHECK(least.status.ok());
   CHECK(least.name == "just enough");
@@ -98,7 +98,7 @@ TEST_CASE("A device that lacks something is refused by name, at exactly the limi
 }
 
 TEST_CASE("A GPU is taken before what emulates one, the first of the best", "[vulkan][choice]") {
-  need_device(kVulkan);
+  need_device();
   const auto made = [](const char* name, VkPhysicalDeviceType type) {
     Device device(name);
     device.type = type;
@@ -116,7 +116,7 @@ TEST_CASE("A GPU is taken before what emulates one, the first of the best", "[vu
 }
 
 TEST_CASE("What a device says of buffers becomes limits that places are rounded to", "[vulkan][choice]") {
-  need_device(kVulkan);
+  need_device();
   const auto limits_of = [](uint64_t alignment, uint32_t range) {
     Device device("any");
     device.limits.minStorageBufferOffsetAlignment = alignment;
@@ -148,7 +148,7 @@ void give_small_pieces(VulkanFunctions* functions) {
 }   // namespace
 
 TEST_CASE("More than a device gives in one piece is a sentence", "[vulkan][choice]") {
-  need_device(kVulkan);
+  need_device();
   VulkanOptions options;
   options.replace = give_small_pieces;
   VulkanDevice device;

@@ -74,7 +74,7 @@ TEST_CASE("auto leaves vulkan out", "[vulkan][no-device]") {
 }
 
 TEST_CASE("All steps of a model run on the device, and its bytes are in the quotes", "[vulkan][session]") {
-  need_device(kVulkan);
+  need_device();
   const Engine engine("vulkan,reference");
   const Bytes bytes = toy_llama(kToy).bytes();
   const ModelQuotes quotes = quote_model(engine, bytes, session_options(64, 16));
@@ -93,7 +93,7 @@ TEST_CASE("All steps of a model run on the device, and its bytes are in the quot
 
 // The device reads by these numbers, where nothing would stop it; other backends have the session's word for them.
 TEST_CASE("A batch whose numbers are not those of the session is refused", "[vulkan][session]") {
-  need_device(kVulkan);
+  need_device();
   const Case made = conformance_cases(Op::activate).front();
   Rig rig(kVulkan, made, {});
   REQUIRE(rig.supported());
@@ -112,7 +112,7 @@ TEST_CASE("A batch whose numbers are not those of the session is refused", "[vul
 }
 
 TEST_CASE("As many Values as are kept track of may live at one time, and one more is refused", "[vulkan][session]") {
-  need_device(kVulkan);
+  need_device();
   const auto sum_of = [](uint32_t n) {   // n Values that live with the input, then with the first sum
     CaseRandom random(12);
     Case made;
@@ -139,7 +139,7 @@ TEST_CASE("As many Values as are kept track of may live at one time, and one mor
 }
 
 TEST_CASE("Two sessions of one model share its weights and do not disturb each other", "[vulkan][session]") {
-  need_device(kVulkan);
+  need_device();
   const Engine engine("vulkan");
   const Model model(engine, toy_llama(kToy));
   const Tokens first = some_tokens(20, 300), second = some_tokens(20, 300, 7);
@@ -163,7 +163,7 @@ TEST_CASE("Two sessions of one model share its weights and do not disturb each o
 }
 
 TEST_CASE("A model with a step that the device does not run is shared with the next backend", "[vulkan][session]") {
-  need_device(kVulkan);
+  need_device();
   // Heads of 512 are more than `attention` takes: the states go to the reference backend, Values cross both ways.
   const ToyOptions wide{.n_layers = 2, .d_model = 64, .n_heads = 2, .n_kv_heads = 1, .head_dim = 512, .d_ff = 48};
   const Bytes bytes = toy_llama(wide).bytes();

@@ -123,7 +123,7 @@ std::vector<float> plain_logits(const char* backend, const ToyOptions& toy, cons
 }   // namespace
 
 TEST_CASE("Whichever call of the driver fails, the call can be made again", "[vulkan][faults]") {
-  need_device(kVulkan);
+  need_device();
   const Tokens tokens = some_tokens(11, 300);
   const std::vector<float> expected = plain_logits("vulkan", kOneLayer, tokens);
   const Bytes bytes = toy_llama(kOneLayer).bytes();
@@ -178,7 +178,7 @@ TEST_CASE("Whichever call of the driver fails, the call can be made again", "[vu
 TEST_CASE(
     "A device that is lost in any submission leaves the next backend with the tokens, and quotes with their bytes",
     "[vulkan][faults]") {
-  need_device(kVulkan);
+  need_device();
   const Tokens tokens = some_tokens(11, 300);
   const std::vector<float> expected = plain_logits("reference", kOneLayer, tokens);
   const Bytes bytes = toy_llama(kOneLayer).bytes();
@@ -223,7 +223,7 @@ TEST_CASE(
 
 TEST_CASE("A cancel is honoured at the next submission, and what follows has the bits of a cold run",
           "[vulkan][cancel]") {
-  need_device(kVulkan);
+  need_device();
   const Tokens tokens = some_tokens(21, 300);
   const std::vector<float> expected = plain_logits("vulkan", kThreeLayers, tokens);
   const CountedEngine engine("vulkan");
@@ -255,7 +255,7 @@ TEST_CASE("A cancel is honoured at the next submission, and what follows has the
 TEST_CASE(
     "A forked process is told that the device is not its own, can close what it has, and makes no call of the driver",
     "[vulkan][faults]") {
-  need_device(kVulkan);
+  need_device();
   if (kSanitized) SKIP("sanitizers do not follow forks of threaded processes");
   const CountedEngine engine("vulkan");
   const Bytes bytes = toy_llama(kThreeLayers).bytes();

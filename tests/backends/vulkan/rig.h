@@ -27,8 +27,8 @@ inline Result<Backend*> create_without_barriers(const BackendServices&, Arena& a
 inline const BackendEntry kWithoutBarriers = {"vulkan without barriers", create_without_barriers, false};
 
 // Ends the test as skipped where there is no device; as failed when tests/run.sh has installed a driver.
-inline void need_device(const BackendEntry& entry) {
-  const std::string problem = why_unusable(entry);
+inline void need_device() {
+  const std::string problem = why_unusable(kVulkan);
   if (problem.empty()) return;
   if (std::getenv("MOTE_VULKAN_MUST_RUN") != nullptr) FAIL(problem);
   SKIP(problem);

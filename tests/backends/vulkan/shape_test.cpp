@@ -8,7 +8,7 @@ namespace mote::test {
 
 TEST_CASE("A context whose cache no shader of the device may see is the next backend's", "[vulkan][session]") {
   keep_vulkan_drivers_loaded();
-  need_device(kSmallWindows);
+  need_device();
   Arena measuring;
   REQUIRE(create_with_small_windows({}, measuring).ok());
   const GuardedMemory memory(measuring.used_bytes(), kArenaAlignment, Guard::bands, 0xFF);

@@ -45,7 +45,7 @@ std::vector<float> run(const BackendEntry& entry, const Case& made, bool* claime
 }   // namespace
 
 TEST_CASE("Matrices, Values and caches that are cut give the bits of those that are not", "[vulkan][windows]") {
-  need_device(kVulkan);
+  need_device();
   std::string wrong;
   std::set<Op> claimed, compared;
   size_t n_compared = 0;
@@ -74,7 +74,7 @@ TEST_CASE("Matrices, Values and caches that are cut give the bits of those that 
 }
 
 TEST_CASE("A Value whose rows cannot be cut where a binding may begin is not claimed", "[vulkan][windows]") {
-  need_device(kVulkan);
+  need_device();
   const auto is_claimed = [](uint32_t columns) {
     Case made;
     made.tokens = {0};
@@ -89,7 +89,7 @@ TEST_CASE("A Value whose rows cannot be cut where a binding may begin is not cla
 
 // Two rows, so that the second does not fit any more.
 TEST_CASE("What is larger than the memory that it is staged in arrives whole", "[vulkan][windows]") {
-  need_device(kVulkan);
+  need_device();
   constexpr uint32_t kColumns = (1 << 20) + 64;   // a row of 4 MiB and 256 bytes
   std::vector<float> weights(size_t{2} * kColumns);
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
@@ -107,7 +107,7 @@ TEST_CASE("What is larger than the memory that it is staged in arrives whole", "
 }
 
 TEST_CASE("Rows of odd heads of halves go into memory that was not zero", "[vulkan][windows]") {
-  need_device(kVulkan);
+  need_device();
   const Case made = attention_case({3, 1, 7, 11, 0, 30, KvType::f16, 0, 1}, 955);
   RunOptions options;
   options.max_batch = 20;
@@ -128,7 +128,7 @@ TEST_CASE("Rows of odd heads of halves go into memory that was not zero", "[vulk
 }
 
 TEST_CASE("A matrix that begins where another one does, and goes on, is not taken for it", "[vulkan][windows]") {
-  need_device(kVulkan);
+  need_device();
   const float weights[] = {1, 2, 3, 4};
   Case made;
   made.tokens = {0};
@@ -146,7 +146,7 @@ TEST_CASE("A matrix that begins where another one does, and goes on, is not take
 
 // Not a test of the suite: ctest runs it under validation and looks for the message.
 TEST_CASE("without barriers an op reads what the one before still writes", "[.][planted]") {
-  need_device(kWithoutBarriers);
+  need_device();
   const Case made = attention_case({2, 1, 16, 16, 0, 5, KvType::f32, 0, 1}, 1);
   Rig rig(kWithoutBarriers, made, {});
   REQUIRE(rig.supported());
