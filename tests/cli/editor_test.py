@@ -6,8 +6,9 @@ import stat
 import struct
 import termios
 import time
+import unittest
 
-from program import MODEL, mote, strict_json
+from program import EMULATED, MODEL, mote, strict_json
 from signals_test import until
 from terminal_test import ENDLESS, TerminalCase
 
@@ -15,6 +16,8 @@ ONE_LETTER = ("-n", "1", "--temp", "0", "--logit-bias", "70:1000")
 SHOWN = (*ONE_LETTER, "--show-prompt")
 PASTE, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 UP, LEFT = b"\x1b[A", b"\x1b[D"
+# The handlers give the terminal back by calls that need an aligned stack.
+not_in_qemu = unittest.skipIf(EMULATED, "qemu 7.2 enters the handlers of x86-64 with a stack that is off by 8 bytes")
 
 
 def edits():
@@ -144,6 +147,7 @@ class Editor(TerminalCase):
         self.assertEqual(screen.settings_now(), screen.settings)
         self.assertGreater(screen.seen.rfind(b"\x1b[?2004l"), screen.seen.rfind(b"\x1b[?2004h"))
 
+    @not_in_qemu
     def test_the_terminal_is_clean_however_the_chat_ends(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, -signal.SIGQUIT)):
             screen = self.chat(*SHOWN)
@@ -165,6 +169,7 @@ class Editor(TerminalCase):
         self.assertEqual(screen.exit_code(), 143)
         self.assert_clean(screen)
 
+    @not_in_qemu
     def test_stopping_and_going_on(self):
         screen = self.chat(*SHOWN, shell=True)
         screen.send(b"ab")
