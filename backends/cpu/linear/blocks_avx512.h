@@ -37,22 +37,31 @@ struct Group {
   }
 };
 
+// The tails of weight rows, blocks behind the last whole group: several rows share a step for them. Lane by lane its
+// row behind the step's first one, its block in that, and where its partial sum lies behind those of the first row.
+struct Tails {
+  uint32_t rest, sharing;   // blocks of a tail; rows
+  uint32_t row[kLanes] = {};
+  size_t at[kLanes] = {};
+  alignas(64) int32_t sum[kLanes] = {};
+
+  Tails(uint32_t blocks, uint32_t block_bytes) : rest(blocks % kLanes), sharing(rest == 0 ? kLanes : kLanes / rest) {
+    for (uint32_t lane = 0; lane < sharing * rest; ++lane) {
+      row[lane] = lane / rest;
+      at[lane] = size_t{blocks - rest + lane % rest} * block_bytes;
+      sum[lane] = static_cast<int32_t>(lane / rest * kLanes + lane % rest);
+    }
+  }
+};
+
 // Batches of weight rows with x rows [x_first, x_first + count).
 template <class F, uint32_t count>
 void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first) {
-  const uint32_t blocks = job.columns / 32, full = blocks / kLanes, rest = blocks % kLanes;
+  const uint32_t full = job.columns / 32 / kLanes;
   const size_t x_size = static_cast<size_t>(few_rows_bytes(1, job.columns));
   const uint8_t* const x = job.input + x_first * x_size;
-  const uint32_t sharing = rest == 0 ? kRowsAtATime : kLanes / rest;   // rows that share a step for their tails
+  const Tails tails(job.columns / 32, F::kBytes);
   alignas(64) float partial[count][kRowsAtATime][kLanes];
-  alignas(64) int32_t tail_lane[kLanes] = {};   // where a lane's partial sum lies, behind that of the step's first row
-  uint32_t tail_row[kLanes] = {};               // its row behind the step's first one
-  size_t tail_at[kLanes] = {};                  // and its block in that
-  for (uint32_t lane = 0; rest != 0 && lane < sharing * rest; ++lane) {
-    tail_lane[lane] = static_cast<int32_t>(lane / rest * kLanes + lane % rest);
-    tail_row[lane] = lane / rest;
-    tail_at[lane] = size_t{full * kLanes + lane % rest} * F::kBytes;
-  }
   for (uint32_t row = batches.first; row < batches.end; row += batches.step) {
     const uint32_t rows = batches.rows_at(row);
     const uint8_t* const weights = job.weights + row * job.weight_row_bytes;
@@ -72,18 +81,18 @@ void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first)
 #pragma GCC unroll 4
       for (uint32_t m = 0; m < count; ++m) _mm512_store_ps(partial[m][r], acc[m]);
     }
-    for (uint32_t r = 0; rest != 0 && r < rows; r += sharing) {
-      const uint32_t together = rows - r < sharing ? rows - r : sharing;
-      const __mmask16 live = static_cast<__mmask16>((1u << (together * rest)) - 1);
+    for (uint32_t r = 0; tails.rest != 0 && r < rows; r += tails.sharing) {
+      const uint32_t together = rows - r < tails.sharing ? rows - r : tails.sharing;
+      const __mmask16 live = static_cast<__mmask16>((1u << (together * tails.rest)) - 1);
       const size_t* const offset = batches.offset + r;
       // A lane without a block looks at the first one.
       const uint8_t* block[kLanes];
       for (uint32_t lane = 0; lane < kLanes; ++lane) {
         const uint32_t own = live >> lane & 1 ? lane : 0;
-        block[lane] = weights + offset[tail_row[own]] + tail_at[own];
+        block[lane] = weights + offset[tails.row[own]] + tails.at[own];
       }
       const Group<F> group([&](int i) { return block[i]; });
-      const __m512i lanes = _mm512_load_si512(tail_lane);
+      const __m512i lanes = _mm512_load_si512(tails.sum);
 #pragma GCC unroll 4
       for (uint32_t m = 0; m < count; ++m) {
         float* const sums = partial[m][r];
