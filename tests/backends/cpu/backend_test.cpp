@@ -209,7 +209,8 @@ TEST_CASE("the input of several linears is quantised once, and those of one form
   std::vector<bool> reused;
   std::vector<uint32_t> together;
   for (const PreparedStep& step : steps) reused.push_back(step.input_formed), together.push_back(step.together);
-  CHECK(reused == std::vector<bool>{false, true, false, false, true, false, false, false, true});
+  const bool kept = choose_linear(Format::f32, kIsaBaseline)->form == nullptr;   // not on ARM, where F32 has a form too
+  CHECK(reused == std::vector<bool>{false, true, false, false, kept, false, false, false, true});
   CHECK(together == std::vector<uint32_t>{2, 0, 1, 1, 1, 1, 1, 1, 1});
 }
 
