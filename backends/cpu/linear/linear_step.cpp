@@ -34,7 +34,7 @@ LinearJob job_of(const PreparedStep& prepared, const RunContext& context, uint32
   return job;
 }
 
-// The smallest chunks that lanes take: sixteen for each lane, whole groups of rows.
+// The smallest chunks that lanes take: about eight for each lane, whole groups of rows.
 uint32_t chunk_of(const PreparedStep& prepared, uint32_t lanes) {
   const uint32_t share = std::clamp<uint32_t>(prepared.step->matrix.rows / (lanes * 8), 8, 256);
   return whole_groups(share, prepared.linear->rows_together);

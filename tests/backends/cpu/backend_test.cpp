@@ -1,4 +1,5 @@
 // The backend as a whole: the same bits for any lanes, batch cuts, kernels and history; its bytes; its statuses.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <string>
@@ -212,6 +213,24 @@ TEST_CASE("the input of several linears is quantised once, and those of one form
   const bool kept = choose_linear(Format::f32, kIsaBaseline)->form == nullptr;   // not on ARM, where F32 has a form too
   CHECK(reused == std::vector<bool>{false, true, false, false, kept, false, false, false, true});
   CHECK(together == std::vector<uint32_t>{2, 0, 1, 1, 1, 1, 1, 1, 1});
+}
+
+TEST_CASE("pieces that shrink are each taken once, and the first is long", "[cpu][threads]") {
+  Parallel parallel;   // one lane after the other: the first takes them all
+  for (parallel.lanes = 1; parallel.lanes <= 5; ++parallel.lanes)
+    for (uint32_t count = 1; count < 200; ++count) {
+      CAPTURE(parallel.lanes, count);
+      uint32_t next = 0, first = 0;
+      for_shrinking_pieces(parallel, count, kWorthARegion, [&](uint32_t begin, uint32_t end, uint32_t) {
+        REQUIRE(begin == next);
+        REQUIRE(end > begin);
+        if (begin == 0) first = end;
+        next = end;
+      });
+      REQUIRE(next == count);
+      const uint32_t share = count * 3 / (4 * parallel.lanes);
+      REQUIRE(first == (parallel.lanes == 1 ? count : std::max<uint32_t>(share, 1)));
+    }
 }
 
 TEST_CASE("open says how its bytes divide", "[cpu][memory]") {
