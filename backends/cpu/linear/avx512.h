@@ -3,8 +3,9 @@
 //
 // Two shapes of kernel keep the canonical order of linear.h at full speed:
 //   few rows of x    lane = unit: 16 units of one weight row side by side, an accumulator is the 16 partial sums
-//   many rows of x   lane = weight row: units are visited partial sum by partial sum (`visit_units`), so that one
-//                    partial sum of 32 weight rows times 6 rows of x lives in registers at a time
+//   panels of x      lane = weight row: units are visited partial sum by partial sum (`visit_units`), so that one
+//                    partial sum of 32 weight rows times 6 rows of x lives in registers at a time. A second panel
+//                    pays for unpacking a strip of weight rows; for one, units are unpacked where they are multiplied
 // Both want bytes [k / 4][16 lanes][4], which `load_words` makes of 16 pieces of 16 bytes wherever they lie.
 #pragma once
 #include <immintrin.h>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr uint32_t kStripRows = 32;   // weight rows that a tile unpacks at a time
 constexpr uint32_t kTileXRows = 6;    // rows of x that it multiplies with them at a time
-constexpr uint32_t kFewRows = 15;     // rows of x up to which weights are read row by row instead
+constexpr uint32_t kFewRows = 2;      // rows of x up to which weights are read row by row instead
 
 // The four words of each of four pieces side by side: words[j] = word j of rows[0..3], in every 128 bits.
 MOTE_INLINE void transpose_words(const __m512i rows[4], __m512i words[4]) {

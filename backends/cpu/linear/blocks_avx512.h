@@ -54,12 +54,12 @@ struct Tails {
   }
 };
 
-// Batches of weight rows with x rows [x_first, x_first + count).
+// Batches of weight rows with the `count` rows of x.
 template <class F, uint32_t count>
-void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first) {
+void few_rows(const LinearJob& job, const RowBatches& batches) {
   const uint32_t full = job.columns / 32 / kLanes;
   const size_t x_size = static_cast<size_t>(few_rows_bytes(1, job.columns));
-  const uint8_t* const x = job.input + x_first * x_size;
+  const uint8_t* const x = job.input;
   const Tails tails(job.columns / 32, F::kBytes);
   alignas(64) float partial[count][kRowsAtATime][kLanes];
   for (uint32_t row = batches.first; row < batches.end; row += batches.step) {
@@ -68,17 +68,17 @@ void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first)
     for (uint32_t r = 0; r < rows; ++r) {
       const uint8_t* at = weights + batches.offset[r];
       __m512 acc[count];
-#pragma GCC unroll 4
+#pragma GCC unroll 2
       for (uint32_t m = 0; m < count; ++m) acc[m] = _mm512_setzero_ps();
       for (uint32_t g = 0; g < full; ++g, at += kLanes * F::kBytes) {
         for (uint32_t line = 0; line < kLanes * F::kBytes; line += 64)
           _mm_prefetch(reinterpret_cast<const char*>(at + kFetchAhead + line), _MM_HINT_T1);
         const Group<F> group([at](int i) { return at + static_cast<uint32_t>(i) * F::kBytes; });
-#pragma GCC unroll 4
+#pragma GCC unroll 2
         for (uint32_t m = 0; m < count; ++m)
           acc[m] = group.add_to(acc[m], x + m * x_size + size_t{g} * kGroupBytes, 0xffff);
       }
-#pragma GCC unroll 4
+#pragma GCC unroll 2
       for (uint32_t m = 0; m < count; ++m) _mm512_store_ps(partial[m][r], acc[m]);
     }
     for (uint32_t r = 0; tails.rest != 0 && r < rows; r += tails.sharing) {
@@ -93,7 +93,7 @@ void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first)
       }
       const Group<F> group([&](int i) { return block[i]; });
       const __m512i lanes = _mm512_load_si512(tails.sum);
-#pragma GCC unroll 4
+#pragma GCC unroll 2
       for (uint32_t m = 0; m < count; ++m) {
         float* const sums = partial[m][r];
         __m512 acc = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), live, lanes, sums, 4);
@@ -105,24 +105,15 @@ void few_rows(const LinearJob& job, const RowBatches& batches, uint32_t x_first)
       for (uint32_t r = 0; r < rows; ++r) {
         const float sum = fold_lanes(_mm512_load_ps(partial[m][r]));
         const uint32_t to = row + batches.place[r];
-        job.y[(x_first + m) * job.y_columns + to] = job.bias != nullptr ? sum + job.bias[to] : sum;
+        job.y[m * job.y_columns + to] = job.bias != nullptr ? sum + job.bias[to] : sum;
       }
   }
 }
 
-// Four rows of x at a time, over 16 weight rows that the next four find in the cache: more at once would push
-// everything else out of a level-1 cache of 32 KB.
-template <class F>
-void up_to_few_rows(const LinearJob& job) {
-  static constexpr decltype(&few_rows<F, 1>) kBatches[] = {few_rows<F, 1>, few_rows<F, 2>, few_rows<F, 3>,
-                                                           few_rows<F, 4>};
-  const uint32_t turns = (job.x_rows + 3) / 4;   // of nearly equal size
-  visit_rows(job, turns > 1, [&](const RowBatches& batches) {
-    for (uint32_t turn = 0; turn < turns; ++turn) {
-      const uint32_t x_first = job.x_rows * turn / turns, x_end = job.x_rows * (turn + 1) / turns;
-      kBatches[x_end - x_first - 1](job, batches, x_first);
-    }
-  });
+template <class F, uint32_t count>
+void visit_few_rows(const LinearJob& job) {
+  visit_rows(job, few_rows_bytes(count, job.columns),
+             [&](const RowBatches& batches) { few_rows<F, count>(job, batches); });
 }
 
 // ------------------------------------------------------------------------------------------ many rows of x
@@ -137,65 +128,110 @@ uint64_t strip_bytes(uint32_t columns) {
   return uint64_t{columns / 32} * kStripBlockBytes<F>;
 }
 
-// Rows first .. first + 31; those from `end` on repeat the last one.
+// Where a panel of x finds its weights, block by block in visiting order: in a strip, which several panels read,
 template <class F>
-void unpack_strip(const LinearJob& job, uint32_t first, uint32_t end, uint8_t* strip) {
+struct UnpackedStrip {
+  static constexpr uint32_t kVectors = 2;   // of 16 weight rows
+  struct Block {
+    const uint8_t* at;
+    MOTE_INLINE __m512i codes(uint32_t j, uint32_t v) const { return _mm512_load_si512(at + j * 128 + v * 64); }
+    MOTE_INLINE __m512 scale(uint32_t v) const { return _mm512_load_ps(at + 1024 + v * 64); }
+    MOTE_INLINE __m512 min(uint32_t v) const { return _mm512_load_ps(at + 1152 + v * 64); }
+  };
+  const uint8_t* at;
+  MOTE_INLINE Block block(uint32_t /*b*/) {
+    const Block now = {at};
+    at += kStripBlockBytes<F>;
+    return now;
+  }
+};
+// or in the rows themselves, unpacked into registers for the only panel.
+template <class F>
+struct RowsInPlace {
+  static constexpr uint32_t kVectors = 1;
+  struct Block : Group<F> {
+    using Group<F>::Group;
+    MOTE_INLINE __m512i codes(uint32_t j, uint32_t) const { return Group<F>::codes[j]; }
+    MOTE_INLINE __m512 scale(uint32_t) const { return Group<F>::scale; }
+    MOTE_INLINE __m512 min(uint32_t) const { return Group<F>::min; }
+  };
+  const uint8_t* const* rows;   // 16, in memory: in registers they would leave none
+  MOTE_INLINE Block block(uint32_t b) const {
+    return Block([&](int i) { return rows[i] + size_t{b} * F::kBytes; });
+  }
+};
+
+// Weight rows `first` .. first + 15; from the end of the job on the last one again.
+struct SixteenRows {
+  const uint8_t* at[16];
+  SixteenRows(const LinearJob& job, uint32_t first) {
+    for (uint32_t r = 0; r < 16; ++r)
+      at[r] = job.weights + (first + r < job.end_row ? first + r : job.end_row - 1) * job.weight_row_bytes;
+  }
+};
+
+template <class F>
+void unpack_strip(const LinearJob& job, uint32_t first, uint8_t* strip) {
   for (uint32_t half = 0; half < 2; ++half) {
-    const uint8_t* rows[16];
-    for (uint32_t r = 0; r < 16; ++r) {
-      const uint32_t row = first + half * 16 + r;
-      rows[r] = job.weights + (row < end ? row : end - 1) * job.weight_row_bytes;
-    }
+    const SixteenRows own(job, first + half * 16);
+    const RowsInPlace<F> rows = {own.at};
     uint8_t* to = strip + half * 64;
     visit_units(job.columns / 32, [&](uint32_t b) __attribute__((always_inline)) {
-      const auto at = [&](int i) { return rows[i] + size_t{b} * F::kBytes; };
-      __m512i codes[8];
-      F::unpack(at, codes);
+      const auto block = rows.block(b);
 #pragma GCC unroll 8
-      for (int j = 0; j < 8; ++j) _mm512_store_si512(to + j * 128, codes[j]);
-      _mm512_store_ps(to + 1024, load_halves(at, 0));
-      if constexpr (F::kMins) _mm512_store_ps(to + 1152, load_halves(at, 2));
+      for (uint32_t j = 0; j < 8; ++j) _mm512_store_si512(to + j * 128, block.codes(j, 0));
+      _mm512_store_ps(to + 1024, block.scale(0));
+      if constexpr (F::kMins) _mm512_store_ps(to + 1152, block.min(0));
       to += kStripBlockBytes<F>;
     });
   }
 }
 
-// kRows rows of x, `x` their panel, with a strip. The dot products of a block and one partial sum stay in registers.
-template <class F, uint32_t kRows>
-void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x, uint32_t x_first, uint32_t row,
+// kRows rows of x, `x` their panel, with weight rows `row` and those behind it. The dot products of a block and one
+// partial sum stay in registers.
+template <class F, class Weights, uint32_t kRows>
+void multiply_panel(const LinearJob& job, Weights weights, const uint8_t* x, uint32_t x_first, uint32_t row,
                     Ahead ahead) {
+  constexpr uint32_t kVectors = Weights::kVectors;
   const uint32_t blocks = job.columns / 32;
-  __m512 waiting[5][kRows][2];   // for their partner in the fold
+  __m512 waiting[5][kRows][kVectors];   // for their partner in the fold
   for (uint32_t step = 0; step < kLanes; ++step) {
-    __m512 acc[kRows][2];
+    __m512 acc[kRows][kVectors];
 #pragma GCC unroll 6
-    for (uint32_t m = 0; m < kRows; ++m) acc[m][0] = acc[m][1] = _mm512_setzero_ps();
+    for (uint32_t m = 0; m < kRows; ++m)
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < kVectors; ++v) acc[m][v] = _mm512_setzero_ps();
     for (uint32_t b = partial_of_step(step); b < blocks; b += kLanes) {
+      const auto block = weights.block(b);
       const uint8_t* const extras = x + 36 * kRows;
-      __m512i dot[kRows][2];
+      __m512i dot[kRows][kVectors];
 #pragma GCC unroll 6
       for (uint32_t m = 0; m < kRows; ++m)
-        dot[m][0] = dot[m][1] = F::kMins ? _mm512_setzero_si512() : broadcast_word(extras + m * 4);
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < kVectors; ++v)
+          dot[m][v] = F::kMins ? _mm512_setzero_si512() : broadcast_word(extras + m * 4);
 #pragma GCC unroll 8
       for (uint32_t j = 0; j < 8; ++j) {
-        const __m512i codes0 = _mm512_load_si512(strip + j * 128), codes1 = _mm512_load_si512(strip + j * 128 + 64);
+        __m512i codes[kVectors];
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < kVectors; ++v) codes[v] = block.codes(j, v);
 #pragma GCC unroll 6
         for (uint32_t m = 0; m < kRows; ++m) {
           const __m512i word = broadcast_word(x + (j * kRows + m) * 4);
-          dot[m][0] = _mm512_dpbusd_epi32(dot[m][0], codes0, word);
-          dot[m][1] = _mm512_dpbusd_epi32(dot[m][1], codes1, word);
+#pragma GCC unroll 2
+          for (uint32_t v = 0; v < kVectors; ++v) dot[m][v] = _mm512_dpbusd_epi32(dot[m][v], codes[v], word);
         }
       }
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < 2; ++v) {
-        const __m512 scale = _mm512_load_ps(strip + 1024 + v * 64);
+      for (uint32_t v = 0; v < kVectors; ++v) {
+        const __m512 scale = block.scale(v);
 #pragma GCC unroll 6
         for (uint32_t m = 0; m < kRows; ++m) {
           const __m512 both = _mm512_mul_ps(scale, broadcast_float(x + 32 * kRows + m * 4));
           acc[m][v] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(dot[m][v]), acc[m][v]);
         }
         if constexpr (F::kMins) {
-          const __m512 min = _mm512_load_ps(strip + 1152 + v * 64);
+          const __m512 min = block.min(v);
 #pragma GCC unroll 6
           for (uint32_t m = 0; m < kRows; ++m) {
             const __m512 both = _mm512_mul_ps(min, broadcast_float(x + 32 * kRows + m * 4));
@@ -204,7 +240,6 @@ void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x
         }
       }
       x += kTileBlockBytes * kRows;
-      strip += kStripBlockBytes<F>;
       ahead.step();
     }
     uint32_t level = 0;
@@ -212,15 +247,15 @@ void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x
 #pragma GCC unroll 6
       for (uint32_t m = 0; m < kRows; ++m)
 #pragma GCC unroll 2
-        for (uint32_t v = 0; v < 2; ++v) acc[m][v] = _mm512_add_ps(waiting[level][m][v], acc[m][v]);
+        for (uint32_t v = 0; v < kVectors; ++v) acc[m][v] = _mm512_add_ps(waiting[level][m][v], acc[m][v]);
 #pragma GCC unroll 6
     for (uint32_t m = 0; m < kRows; ++m)
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < 2; ++v) waiting[level][m][v] = acc[m][v];
+      for (uint32_t v = 0; v < kVectors; ++v) waiting[level][m][v] = acc[m][v];
   }
   const uint32_t live = job.end_row - row >= kStripRows ? 0xffffffffu : (1u << (job.end_row - row)) - 1;
 #pragma GCC unroll 2
-  for (uint32_t v = 0; v < 2; ++v) {
+  for (uint32_t v = 0; v < kVectors; ++v) {
     const __mmask16 mask = static_cast<__mmask16>(live >> (16 * v));
     const uint32_t at = row + 16 * v;
     for (uint32_t m = 0; m < kRows && mask != 0; ++m) {
@@ -231,34 +266,50 @@ void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x
   }
 }
 
+// The fetch of the weight rows behind row .. row + together - 1, while `panel` of `panels` is multiplied with these.
+MOTE_INLINE Ahead rows_ahead(const LinearJob& job, uint32_t row, uint32_t together, uint32_t panel, uint32_t panels) {
+  if (job.end_row - row <= together) return {};
+  const uint8_t* const next = job.weights + (row + together) * job.weight_row_bytes;
+  return ahead_of(next, together * job.weight_row_bytes, panel, panels, job.columns / 32);
+}
+
+// One panel of x.
+template <class F, uint32_t kRows>
+void one_panel(const LinearJob& job) {
+  for (uint32_t row = job.first_row; row < job.end_row; row += 16) {
+    const SixteenRows rows(job, row);
+    multiply_panel<F, RowsInPlace<F>, kRows>(job, {rows.at}, job.input, 0, row, rows_ahead(job, row, 16, 0, 1));
+  }
+}
+
 template <class F>
-void many_rows(const LinearJob& job) {
-  static constexpr decltype(&multiply_panel<F, 1>) kPanels[] = {multiply_panel<F, 1>, multiply_panel<F, 2>,
-                                                                multiply_panel<F, 3>, multiply_panel<F, 4>,
-                                                                multiply_panel<F, 5>, multiply_panel<F, 6>};
+void many_panels(const LinearJob& job) {
+  using Strip = UnpackedStrip<F>;
+  static constexpr decltype(&multiply_panel<F, Strip, 1>) kPanels[] = {
+      multiply_panel<F, Strip, 1>, multiply_panel<F, Strip, 2>, multiply_panel<F, Strip, 3>,
+      multiply_panel<F, Strip, 4>, multiply_panel<F, Strip, 5>, multiply_panel<F, Strip, 6>};
   const uint32_t blocks = job.columns / 32, panels = (job.x_rows + kTileXRows - 1) / kTileXRows;
-  const size_t strip_size = kStripRows * job.weight_row_bytes;
   uint8_t* const strip = static_cast<uint8_t*>(job.scratch);
   for (uint32_t row = job.first_row; row < job.end_row; row += kStripRows) {
-    unpack_strip<F>(job, row, job.end_row, strip);
-    const bool more = job.end_row - row > kStripRows;
+    unpack_strip<F>(job, row, strip);
     for (uint32_t panel = 0; panel < panels; ++panel) {
       const uint32_t x_first = panel * kTileXRows;
       const uint32_t rows = job.x_rows - x_first < kTileXRows ? job.x_rows - x_first : kTileXRows;
-      const Ahead ahead =
-          more ? ahead_of(job.weights + (row + kStripRows) * job.weight_row_bytes, strip_size, panel, panels, blocks)
-               : Ahead{};
-      kPanels[rows - 1](job, strip, job.input + size_t{x_first} * blocks * kTileBlockBytes, x_first, row, ahead);
+      kPanels[rows - 1](job, {strip}, job.input + size_t{x_first} * blocks * kTileBlockBytes, x_first, row,
+                        rows_ahead(job, row, kStripRows, panel, panels));
     }
   }
 }
 
 template <class F>
 void linear_lanes(const LinearJob& job) {
-  if (job.x_rows <= kFewRows)
-    up_to_few_rows<F>(job);
+  static constexpr decltype(&one_panel<F, 3>) kFew[kTileXRows] = {
+      visit_few_rows<F, 1>, visit_few_rows<F, 2>, one_panel<F, 3>, one_panel<F, 4>, one_panel<F, 5>, one_panel<F, 6>};
+  static_assert(kFewRows == 2);
+  if (job.x_rows <= kTileXRows)
+    kFew[job.x_rows - 1](job);
   else
-    many_rows<F>(job);
+    many_panels<F>(job);
 }
 
 template <Format format>

@@ -104,7 +104,7 @@ void run_few_elements(const LinearJob& job) {
     for (uint32_t r = 0; r < kElementRows; ++r)
       _mm_prefetch(reinterpret_cast<const char*>(w[r] + u * F::kBytes + kFetchAhead), _MM_HINT_T1);
   };
-  visit_rows(job, false, [&](const RowBatches& batches) {
+  visit_rows(job, 0, [&](const RowBatches& batches) {
     batches.visit(kElementRows,
                   [&](const uint32_t* row, uint32_t rows) { multiply_elements<F, kXRows>(job, row, rows, 0, fetch); });
   });

@@ -59,33 +59,27 @@ constexpr bool differ_in_page(size_t bytes) {
   return clear(bytes) && clear(2 * bytes) && clear(3 * bytes);
 }
 
-// Calls visit for the rows of a job: all at once, or batch by batch. A large job is read in four places at once: memory
-// gives more to four streams than to one.
+// Calls visit for the rows of a job. A large job is read in four places at once: memory gives more to four streams than
+// to one. `x_bytes`: what the kernel reads of x again for each weight row. With four streams more of it than a few KB
+// does not stay in the level-1 cache, and the processor's prefetchers, which see it come back, lose the streams.
 template <class Visit>
-MOTE_INLINE void visit_rows(const LinearJob& job, bool batch_by_batch, Visit visit) {
-  constexpr size_t kWorthStreams = 4 * 48 * 1024;
-  const auto visit_all = [&](RowBatches batches) {
-    if (!batch_by_batch) return visit(batches);
-    for (const uint32_t end = batches.end; batches.first < end; batches.first += batches.step) {
-      batches.end = end - batches.first < batches.step ? end : batches.first + batches.step;
-      visit(batches);
-    }
-  };
+MOTE_INLINE void visit_rows(const LinearJob& job, size_t x_bytes, Visit visit) {
+  constexpr size_t kWorthStreams = 4 * 48 * 1024, kLongestRow = 3072, kMostOfX = 4096;
   const uint32_t rows = job.end_row - job.first_row;
   uint32_t first = job.first_row;
-  const bool short_rows = job.weight_row_bytes <= 3072;   // in a long one the prefetchers lose the three other streams
-  if (short_rows && rows >= 4 * kRowsAtATime && rows * job.weight_row_bytes >= kWorthStreams) {
+  if (job.weight_row_bytes <= kLongestRow && x_bytes <= kMostOfX && rows >= 4 * kRowsAtATime &&
+      rows * job.weight_row_bytes >= kWorthStreams) {
     const uint32_t most = rows / 4, count = most / 4 * 4 - 4;
     uint32_t apart = most;
     while (apart > count && !differ_in_page(apart * job.weight_row_bytes)) --apart;
-    visit_all(rows_of_streams(job, first, count, apart));
+    visit(rows_of_streams(job, first, count, apart));
     for (uint32_t stream = 0; stream < 3 && apart != count; ++stream) {   // what lies between them
       const uint32_t from = first + stream * apart;
-      visit_all(rows_in_order(job, from + count, from + apart));
+      visit(rows_in_order(job, from + count, from + apart));
     }
     first += 3 * apart + count;
   }
-  if (first < job.end_row) visit_all(rows_in_order(job, first, job.end_row));
+  if (first < job.end_row) visit(rows_in_order(job, first, job.end_row));
 }
 
 }   // namespace

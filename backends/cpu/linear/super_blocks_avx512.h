@@ -117,14 +117,14 @@ MOTE_INLINE void add_last_step(const uint8_t* const at[4], size_t offset, uint32
                           });
 }
 
-// Batches of weight rows with rows [first_x, first_x + kRows) of x.
+// Batches of weight rows with the kRows rows of x.
 template <class F, uint32_t kRows>
-void few_super_rows(const LinearJob& job, const RowBatches& batches, uint32_t first_x) {
+void few_super_rows(const LinearJob& job, const RowBatches& batches) {
   using Form = FewForm<typename F::Input>;
   const uint32_t blocks = job.columns / 256, full = blocks / 4, rest = blocks % 4;
   const uint32_t together = rest == 0 ? 1 : 4 / rest;   // weight rows that share their last step
   const size_t x_stride = Form::row_bytes(blocks);
-  const uint8_t* x = job.input + first_x * x_stride;
+  const uint8_t* const x = job.input;
   batches.visit(together, [&](const uint32_t* row, uint32_t rows) {
     const uint8_t* at[4] = {};
     alignas(64) float partial[4][kRows][kLanes];
@@ -139,43 +139,30 @@ void few_super_rows(const LinearJob& job, const RowBatches& batches, uint32_t fi
     for (uint32_t r = 0; r < rows; ++r)
       for (uint32_t m = 0; m < kRows; ++m) {
         const float sum = fold_quarters(partial[r][m]);
-        job.y[(first_x + m) * job.y_columns + row[r]] = job.bias != nullptr ? sum + job.bias[row[r]] : sum;
+        job.y[m * job.y_columns + row[r]] = job.bias != nullptr ? sum + job.bias[row[r]] : sum;
       }
   });
 }
 
-// More than four rows of x take turns on 16 weight rows, which the second turn finds in a near cache.
-template <class F>
-void run_few_rows(const LinearJob& job) {
-  static constexpr decltype(&few_super_rows<F, 1>) kByRows[] = {few_super_rows<F, 1>, few_super_rows<F, 2>,
-                                                                few_super_rows<F, 3>, few_super_rows<F, 4>};
-  const uint32_t turns = (job.x_rows + 3) / 4;
-  visit_rows(job, turns > 1, [&](const RowBatches& batches) {
-    for (uint32_t turn = 0; turn < turns; ++turn) {
-      const uint32_t first_x = job.x_rows * turn / turns, end_x = job.x_rows * (turn + 1) / turns;
-      kByRows[end_x - first_x - 1](job, batches, first_x);
-    }
-  });
+template <class F, uint32_t kRows>
+void visit_few_super_rows(const LinearJob& job) {
+  const size_t x_bytes = kRows * static_cast<size_t>(FewForm<typename F::Input>::row_bytes(job.columns / 256));
+  visit_rows(job, x_bytes, [&](const RowBatches& batches) { few_super_rows<F, kRows>(job, batches); });
 }
 
 // ------------------------------------------------------------------------------------------ many rows of x
 
+// Super-block `b` of 32 weight rows, `row` and those behind it, as a strip has it; beyond the last row that one again.
 template <class F>
-void unpack_super_strip(const LinearJob& job, uint32_t row, uint8_t* strip) {
-  const uint32_t blocks = job.columns / 256;
-  for (uint32_t half = 0; half < 2; ++half) {
-    const uint8_t* rows[16];   // beyond the last row that one again, for nothing
-    for (uint32_t r = 0; r < 16; ++r) {
-      const uint32_t wanted = row + half * 16 + r;
-      rows[r] = job.weights + (wanted < job.end_row ? wanted : job.end_row - 1) * job.weight_row_bytes;
-    }
-    uint8_t* to = strip + half * 64;
-    visit_units(blocks, [&](uint32_t b) {
-      F::unpack_rows([&](int r) { return rows[r] + size_t{b} * F::kBytes; }, to);
-      to += Strip<typename F::Input>::kBytes;
-    });
+void unpack_super_block(const LinearJob& job, uint32_t row, uint32_t b, uint8_t* to) {
+  for (uint32_t half = 0; half < 2; ++half, row += 16, to += 64) {
+    const uint8_t* rows[16];
+    for (uint32_t r = 0; r < 16; ++r)
+      rows[r] = job.weights + (row + r < job.end_row ? row + r : job.end_row - 1) * job.weight_row_bytes;
+    F::unpack_rows([&](int r) { return rows[r] + size_t{b} * F::kBytes; }, to);
   }
 }
+using UnpackSuperBlock = void (*)(const LinearJob&, uint32_t row, uint32_t b, uint8_t* to);
 
 // One super-block of a strip with one of a panel: the exact sums of kRows rows of x and 32 weight rows.
 template <class Input, uint32_t kRows>
@@ -235,20 +222,22 @@ MOTE_INLINE void add_block(const uint8_t* w, const uint8_t* x, const __m512i who
     }
 }
 
-// A strip with a panel; y at the first row of both, `live` the weight rows that are there.
+// A strip with a panel; `row` and `first_x` are the first of both. Where `unpack` is given, w has room for one
+// super-block, and each is unpacked there when its turn comes: the only panel finds it in the nearest cache.
 template <class Input, uint32_t kRows>
-void multiply_super_panel(const LinearJob& job, const uint8_t* w, const uint8_t* x, Ahead ahead, uint32_t row,
-                          uint32_t first_x, uint32_t live) {
+void multiply_super_panel(const LinearJob& job, uint8_t* w, UnpackSuperBlock unpack, const uint8_t* x, Ahead ahead,
+                          uint32_t row, uint32_t first_x) {
   const uint32_t blocks = job.columns / 256;
   __m512 waiting[5][kRows][2];   // sums that wait for their partner in the fold
   for (uint32_t step = 0; step < kLanes; ++step) {
     __m512 partial[kRows][2];   // touched once per super-block: the registers belong to the integers
     for (uint32_t m = 0; m < kRows; ++m) partial[m][0] = partial[m][1] = _mm512_setzero_ps();
     for (uint32_t b = partial_of_step(step); b < blocks; b += kLanes) {
+      if (unpack != nullptr) unpack(job, row, b, w);
       __m512i whole[kRows][2];
       multiply_block<Input, kRows>(w, x, ahead, whole);
       add_block<Input, kRows>(w, x, whole, partial);
-      w += Strip<Input>::kBytes;
+      if (unpack == nullptr) w += Strip<Input>::kBytes;
       x += PanelForm<Input>::kBlockBytes * kRows;
     }
     uint32_t level = 0;
@@ -258,6 +247,7 @@ void multiply_super_panel(const LinearJob& job, const uint8_t* w, const uint8_t*
     for (uint32_t m = 0; m < kRows; ++m)
       for (int v = 0; v < 2; ++v) waiting[level][m][v] = partial[m][v];
   }
+  const uint32_t rows = job.end_row - row, live = rows >= kStripRows ? ~0u : (1u << rows) - 1;
   for (uint32_t m = 0; m < kRows; ++m)
     for (uint32_t v = 0; v < 2; ++v) {
       const __mmask16 lanes = static_cast<__mmask16>(live >> v * 16);
@@ -268,24 +258,30 @@ void multiply_super_panel(const LinearJob& job, const uint8_t* w, const uint8_t*
 }
 
 template <class F>
-void run_many_rows(const LinearJob& job) {
+void run_super_panels(const LinearJob& job) {
   using Input = typename F::Input;
-  static constexpr decltype(&multiply_super_panel<Input, 4>) kByRows[] = {
-      multiply_super_panel<Input, 4>, multiply_super_panel<Input, 5>, multiply_super_panel<Input, 6>};
+  static constexpr decltype(&multiply_super_panel<Input, 3>) kByRows[] = {
+      multiply_super_panel<Input, 3>, multiply_super_panel<Input, 4>, multiply_super_panel<Input, 5>,
+      multiply_super_panel<Input, 6>};
+  static_assert(kFewRows == 2);
   const uint32_t blocks = job.columns / 256;
   const Panels panels(job.x_rows);
-  uint8_t* strip = static_cast<uint8_t*>(job.scratch);
+  uint8_t* const strip = static_cast<uint8_t*>(job.scratch);
   for (uint32_t row = job.first_row; row < job.end_row; row += kStripRows) {
-    unpack_super_strip<F>(job, row, strip);
-    const uint32_t rows = job.end_row - row, live = rows >= kStripRows ? ~0u : (1u << rows) - 1;
+    uint8_t* to = strip;
+    if (panels.count > 1)
+      visit_units(blocks, [&](uint32_t b) {
+        unpack_super_block<F>(job, row, b, to);
+        to += Strip<Input>::kBytes;
+      });
     const uint8_t* next = job.weights + (row + kStripRows) * job.weight_row_bytes;
     for (uint32_t panel = 0; panel < panels.count; ++panel) {
       const uint32_t first_x = panels.first(panel), x_rows = panels.first(panel + 1) - first_x;
       Ahead ahead;
-      if (rows > kStripRows)
+      if (job.end_row - row > kStripRows)
         ahead = ahead_of(next, kStripRows * job.weight_row_bytes, panel, panels.count, blocks * Input::kSubs);
       const uint8_t* x = job.input + size_t{first_x} * blocks * PanelForm<Input>::kBlockBytes;
-      kByRows[x_rows - 4](job, strip, x, ahead, row, first_x, live);
+      kByRows[x_rows - 3](job, strip, panels.count > 1 ? nullptr : &unpack_super_block<F>, x, ahead, row, first_x);
     }
   }
 }
@@ -294,10 +290,15 @@ void run_many_rows(const LinearJob& job) {
 
 template <class F>
 void run_super_blocks(const LinearJob& job) {
-  if (job.x_rows <= kFewSuperRows)
-    run_few_rows<F>(job);
-  else
-    run_many_rows<F>(job);
+  static_assert(kFewRows == 2);
+  switch (job.x_rows) {
+    case 1:
+      return visit_few_super_rows<F, 1>(job);
+    case 2:
+      return visit_few_super_rows<F, 2>(job);
+    default:
+      return run_super_panels<F>(job);
+  }
 }
 
 template <class F>

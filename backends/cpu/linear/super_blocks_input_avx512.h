@@ -7,10 +7,6 @@
 namespace mote {
 namespace {
 
-// Rows of x up to which weights are read row by row: a tile pays from fewer on than with blocks of 32, because there is
-// more to unpack.
-constexpr uint32_t kFewSuperRows = 7;
-
 // A step of the few-row kernel is four super-blocks. The last ones of a row, fewer than four, are one step for as many
 // weight rows as fit: slot i holds super-block i % rest of weight row i / rest. Per row of x and step: codes
 // [4 groups][4 words][16 lanes][4]; then either -zero * sum of 16 codes, int32 [4 groups][16 lanes], or sums of codes
@@ -22,7 +18,7 @@ struct FewForm {
   static uint64_t row_bytes(uint32_t blocks) { return uint64_t{(blocks + 3) / 4} * kStepBytes; }
 };
 
-// Panels of at most kTileXRows rows, as even as can be: from kFewSuperRows + 1 rows on they are four to six. Per panel
+// Panels of at most kTileXRows rows, as even as can be: from kFewRows + 1 rows on they are three to six. Per panel
 // and super-block, in visiting order: codes [64][rows][4]; then -zero * sum of codes, int32 [kSubs][rows], or pairs of
 // int16 sums [kSubs / 2][rows][2]; then the scales [rows].
 template <class Input>
@@ -125,7 +121,7 @@ void make_panel_block(const float* x, uint32_t m, uint32_t rows, uint8_t* to) {
 template <class Input>
 void make_super_blocks(const InputJob& job) {
   const uint32_t blocks = job.columns / 256;
-  if (job.rows <= kFewSuperRows) {
+  if (job.rows <= kFewRows) {
     for (uint32_t row = job.first_row; row < job.end_row; ++row) {
       uint8_t* to = job.input + row * FewForm<Input>::row_bytes(blocks);
       for (uint32_t b = 0; b < blocks; b += 4, to += FewForm<Input>::kStepBytes)
@@ -156,8 +152,8 @@ void make_super_blocks(const InputJob& job) {
 template <class Input>
 uint64_t super_blocks_bytes(uint32_t rows, uint32_t columns) {
   const uint32_t blocks = columns / 256;
-  const uint64_t few = (rows < kFewSuperRows ? rows : kFewSuperRows) * FewForm<Input>::row_bytes(blocks);
-  const uint64_t panels = rows <= kFewSuperRows ? 0 : uint64_t{rows} * blocks * PanelForm<Input>::kBlockBytes;
+  const uint64_t few = (rows < kFewRows ? rows : kFewRows) * FewForm<Input>::row_bytes(blocks);
+  const uint64_t panels = rows <= kFewRows ? 0 : uint64_t{rows} * blocks * PanelForm<Input>::kBlockBytes;
   return ((few > panels ? few : panels) + 63) / 64 * 64;
 }
 
