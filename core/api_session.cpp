@@ -316,7 +316,6 @@ mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n
   const SessionCall call(session);
   Status status = call.status();
   if (status.ok()) status = check_feed(tokens, n);
-  if (status.ok() && on_logits == nullptr) status = Status::error(Code::invalid_argument, "on_logits is NULL");
   if (status.ok()) status = session->sequence->check_feed({tokens, n});
   if (status.ok()) {
     begin_text(*session);
@@ -325,7 +324,7 @@ mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n
                             return to->on_logits(to->user, first, rows, logits, n_vocab) == 0;
                           },
                           &receiver};
-    status = session->sequence->evaluate({tokens, n}, sink, &fed);
+    status = session->sequence->evaluate({tokens, n}, on_logits == nullptr ? LogitsSink{} : sink, &fed);
   }
   if (done != nullptr) *done = fed;
   return report(status, error);

@@ -446,9 +446,9 @@ MOTE_API mote_status mote_session_close(mote_session* session, mote_error* error
  * refused changes nothing, which holds for mote_prompt, mote_evaluate and mote_rewind too. */
 MOTE_API mote_status mote_feed(mote_session* session, const int32_t* tokens, size_t n, size_t* done, mote_error* error);
 
-/* Makes the history exactly these tokens: keeps the longest common beginning, rewinds to it and feeds the rest.
- * reused (may be NULL) becomes the tokens that did not have to be run, done (may be NULL) how many of the n are in the
- * history, those that were there already included. Needs n >= 1. */
+/* Makes the history exactly these tokens: keeps the longest common beginning, rewinds to it, appends the rest and runs
+ * it; the last token counts as stepped. reused (may be NULL) becomes the tokens that did not have to be run, done (may
+ * be NULL) how many of the n are in the history, those that were there already included. Needs n >= 1. */
 MOTE_API mote_status mote_prompt(mote_session* session, const int32_t* tokens, size_t n, size_t* reused, size_t* done,
                                  mote_error* error);
 
@@ -456,7 +456,8 @@ MOTE_API mote_status mote_prompt(mote_session* session, const int32_t* tokens, s
  * session's and valid during the call. Anything but 0 stops: MOTE_CANCELLED. */
 typedef int32_t (*mote_on_logits)(void* user, size_t first, size_t rows, const float* logits, size_t n_vocab);
 /* Appends tokens, runs all of them (a pending one too) and hands over the logits after each, at most max_output_rows
- * rows at a time. The last token counts as stepped. */
+ * rows at a time. The last token counts as stepped. on_logits NULL: only the logits after the last one are made, for
+ * mote_logits and mote_sample: what mote_feed and mote_step do, but the weights are read once less. */
 MOTE_API mote_status mote_evaluate(mote_session* session, const int32_t* tokens, size_t n, mote_on_logits on_logits,
                                    void* user, size_t* done, mote_error* error);
 

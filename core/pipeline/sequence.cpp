@@ -186,11 +186,15 @@ bool Sequence::fall_back(const Status& why, const Backend* failed, Fallback::Mom
   return true;
 }
 
-// Runs the history up to position `end`, without logits. *finished rises with the batches that got to their end.
-Status Sequence::run_until(uint32_t end, uint32_t* finished) {
+// Runs the history up to position `end`, without logits or with those of the last row. *finished rises with the batches
+// that got to their end.
+Status Sequence::run_until(uint32_t end, Logits logits, uint32_t* finished) {
   while (n_run_ < end) {
-    const uint32_t left = end - n_run_;
-    MOTE_RETURN_IF_ERROR(run_batch(left < options_.shape.max_batch ? left : options_.shape.max_batch, {}));
+    const uint32_t left = end - n_run_, most = options_.shape.max_batch, rows = left < most ? left : most;
+    const uint32_t last_row = rows - 1;
+    const bool wanted = logits == Logits::of_last && rows == left;
+    MOTE_RETURN_IF_ERROR(run_batch(rows, {&last_row, size_t{wanted}}));
+    has_logits_ = wanted;
     if (finished != nullptr && *finished < n_run_) *finished = n_run_;
   }
   return {};
@@ -246,7 +250,8 @@ Status Sequence::encode(std::span<const int32_t> tokens) {
   return status;
 }
 
-Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
+// All but the last token of them, or with logits that one too.
+Status Sequence::append_and_run(std::span<const int32_t> tokens, Logits logits, size_t* done) {
   *done = 0;
   MOTE_RETURN_IF_ERROR(check_decodes());
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
@@ -256,21 +261,26 @@ Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
   for (const int32_t token : tokens) history_[n_history_++] = token;
   has_logits_ = false;   // they were those of a token that is no longer the last
   uint32_t finished = before;
-  const Status status = run_until(n_history_ - 1, &finished);
+  const Status status = run_until(logits == Logits::of_last ? n_history_ : n_history_ - 1, logits, &finished);
   if (!status.ok()) n_history_ = finished;
   *done = n_history_ - before;
   if (!status.ok()) make_last_pending();
   return status;
 }
 
+Status Sequence::feed(std::span<const int32_t> tokens, size_t* done) {
+  return append_and_run(tokens, Logits::none, done);
+}
+
 Status Sequence::evaluate(std::span<const int32_t> tokens, const LogitsSink& sink, size_t* done) {
+  if (sink.accept == nullptr) return append_and_run(tokens, Logits::of_last, done);
   *done = 0;
   MOTE_RETURN_IF_ERROR(check_decodes());
   MOTE_RETURN_IF_ERROR(check_tokens(tokens));
   if (tokens.empty()) return {};
   MOTE_RETURN_IF_ERROR(make_room(tokens.size()));
   const uint32_t before = n_history_;
-  MOTE_RETURN_IF_ERROR(run_until(before));
+  MOTE_RETURN_IF_ERROR(run_until(before, Logits::none));
   for (const int32_t token : tokens) history_[n_history_++] = token;
   const uint32_t end = n_history_;
   uint32_t finished = before;
@@ -302,10 +312,8 @@ Status Sequence::step() {
     return Status::error(Code::wrong_state, "no token is pending; feed one first");
   }
   MOTE_RETURN_IF_ERROR(make_room(0));
-  MOTE_RETURN_IF_ERROR(run_until(n_history_ - 1));
-  MOTE_RETURN_IF_ERROR(run_batch(1, output_rows_.first(1)));
-  has_logits_ = true;
-  return {};
+  MOTE_RETURN_IF_ERROR(run_until(n_history_ - 1, Logits::none));
+  return run_until(n_history_, Logits::of_last);
 }
 
 Status Sequence::rewind(size_t n_tokens) {
@@ -325,7 +333,9 @@ Status Sequence::prompt(std::span<const int32_t> tokens, size_t* reused, size_t*
   while (common < n_history_ && common < tokens.size() && history_[common] == tokens[common]) ++common;
   MOTE_RETURN_IF_ERROR(rewind(common));
   *reused = n_run_;
-  const Status status = feed(tokens.subspan(common), done);
+  *done = common;
+  if (common == tokens.size()) return run_until(n_history_, Logits::of_last);
+  const Status status = append_and_run(tokens.subspan(common), Logits::of_last, done);
   *done += common;
   return status;
 }

@@ -27,7 +27,8 @@ struct SequenceBytes : ExecutionBytes {
   uint64_t fallback_bytes = 0;   // measuring: what fall-backs would take beside, at worst
 };
 
-// Logits [rows, n_vocab] of the tokens first .. first + rows - 1 of one evaluate call. False: stop.
+// Logits [rows, n_vocab] of the tokens first .. first + rows - 1 of one evaluate call. False: stop. Without `accept`
+// only those of the last token are made.
 struct LogitsSink {
   bool (*accept)(void* self, size_t first, size_t rows, const float* logits, size_t n_vocab);
   void* self;
@@ -109,7 +110,9 @@ class Sequence {
   Status check_room(size_t count) const;
   Status make_room(size_t count);
   void make_last_pending();
-  Status run_until(uint32_t end, uint32_t* finished = nullptr);
+  enum class Logits : uint8_t { none, of_last };
+  Status append_and_run(std::span<const int32_t> tokens, Logits logits, size_t* done);
+  Status run_until(uint32_t end, Logits logits, uint32_t* finished = nullptr);
   Status run_batch(uint32_t rows, std::span<const uint32_t> output_rows);
   uint32_t lanes_for(uint32_t rows) const { return rows == 1 ? options_.decode_lanes : 0; }
   Status run_once(uint32_t rows, std::span<const uint32_t> output_rows, Backend** failed);

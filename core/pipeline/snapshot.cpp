@@ -246,11 +246,7 @@ Status Sequence::check_snapshot(std::span<const uint8_t> from) const {
 // pending.
 Status Sequence::run_again(uint32_t n_run, bool with_logits) {
   MOTE_RETURN_IF_ERROR(run_batch(0, {}));
-  MOTE_RETURN_IF_ERROR(run_until(with_logits ? n_run - 1 : n_run));
-  if (!with_logits) return {};
-  MOTE_RETURN_IF_ERROR(run_batch(1, output_rows_.first(1)));
-  has_logits_ = true;
-  return {};
+  return run_until(n_run, with_logits ? Logits::of_last : Logits::none);
 }
 
 // The next call runs what does not get to its end, or is the one that is cancelled.

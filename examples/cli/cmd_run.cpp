@@ -74,7 +74,10 @@ bool feed(mote_session* session, const std::vector<int32_t>& ids, size_t* done) 
   while (*done < ids.size()) {
     const size_t count = std::min(kPiece, ids.size() - *done);
     size_t fed = 0;
-    const mote_status status = mote_feed(session, ids.data() + *done, count, &fed, &error);
+    const int32_t* next = ids.data() + *done;
+    const mote_status status = count == ids.size() - *done
+                                   ? mote_evaluate(session, next, count, nullptr, nullptr, &fed, &error)
+                                   : mote_feed(session, next, count, &fed, &error);
     *done += fed;
     if (status == MOTE_CANCELLED) return false;
     check(status, error);

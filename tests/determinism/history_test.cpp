@@ -93,6 +93,25 @@ TEST_CASE("Evaluating gives the bits of stepping token by token", "[determinism]
     CHECK(bit_difference(
               last, std::vector<float>(stepped.end() - static_cast<std::ptrdiff_t>(last.size()), stepped.end())) == "");
   }
+  // The last logits alone, whatever was fed before; a prompt brings them too. No step is needed for either.
+  const size_t n_vocab = stepped.size() / tokens.size();
+  const std::vector<float> last(stepped.end() - static_cast<std::ptrdiff_t>(n_vocab), stepped.end());
+  for (const size_t fed : {size_t{0}, size_t{1}, size_t{17}, size_t{39}, size_t{40}}) {
+    const Session session(model, with_kv(session_options(64, 16), kv_type));
+    size_t done = 0, reused = 0;
+    const int32_t* const rest = tokens.data() + fed;
+    REQUIRE(mote_feed(session, tokens.data(), fed, nullptr, nullptr) == MOTE_OK);
+    if (fed < tokens.size())
+      REQUIRE(mote_evaluate(session, rest, tokens.size() - fed, nullptr, nullptr, &done, nullptr) == MOTE_OK);
+    else
+      REQUIRE(mote_prompt(session, tokens.data(), tokens.size(), &reused, &done, nullptr) == MOTE_OK);
+    CAPTURE(backend, fed, reused);
+    CHECK(done + (fed < tokens.size() ? fed : 0) == tokens.size());
+    const float* logits = nullptr;
+    size_t n = 0;
+    REQUIRE(mote_logits(session, &logits, &n, nullptr) == MOTE_OK);
+    CHECK(bit_difference({logits, logits + n}, last) == "");
+  }
 }
 
 TEST_CASE("A prompt that shares its beginning gives the bits of a cold one", "[determinism][history]") {

@@ -126,7 +126,10 @@ TEST_CASE("A prompt reuses the longest common beginning", "[pipeline][sequence]"
   CHECK(f.history() == second);
   REQUIRE(f.sequence->prompt(second, &reused, &done).ok());
   CHECK(reused == 5);
-  CHECK(f.sequence->has_pending());
+  CHECK(!f.sequence->has_pending());
+  CHECK(f.backend.executor.runs.back().rows == 1);   // the last token, once more
+  REQUIRE(f.sequence->step().ok());
+  CHECK(f.backend.executor.runs.size() == 3);   // each prompt one batch, logits included; a step adds none
   REQUIRE(f.sequence->prompt(std::span(second).first(2), &reused, &done).ok());
   CHECK(f.history() == std::vector<int32_t>{1, 2});
 }
