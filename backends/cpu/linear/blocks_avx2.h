@@ -132,7 +132,7 @@ void few_rows(const LinearJob& job) {
 // A block of a strip: codes [8][16 rows][4], scales [16], in a format with mins mins [16].
 template <class F>
 struct BlockTile {
-  static constexpr uint32_t kUnit = 32, kBytes = F::kBytes, kXBytes = kTileBlockBytes;
+  static constexpr uint32_t kUnit = 32, kBytes = F::kBytes, kXBytes = kTileBlockBytes, kFew = kFewRows;
   static constexpr uint32_t kStripBytes = 8 * 64 + 64 + (F::kMins ? 64 : 0);
 
   template <uint32_t count>

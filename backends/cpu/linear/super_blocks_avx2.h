@@ -13,15 +13,18 @@ namespace {
 
 // ------------------------------------------------------------------------------------------ the form of x
 
-// Up to kFewRows rows: row by row, for each super-block codes [256], int16 sums of 16 codes each [16], scale, padding.
-// More rows: panels of kTileXRows (the last one has what is left), in a panel super-blocks in visiting order: codes
-// [64][rows][4], sums [8][rows][2], scales [rows]. The same for all formats.
+// A panel pays from fewer rows on than with blocks of 32: there is more to unpack.
+constexpr uint32_t kFewSuperRows = 2;
+
+// Up to kFewSuperRows rows: row by row, for each super-block codes [256], int16 sums of 16 codes each [16], scale,
+// padding. More rows: panels of kTileXRows (the last one has what is left), in a panel super-blocks in visiting order:
+// codes [64][rows][4], sums [8][rows][2], scales [rows]. The same for all formats.
 constexpr uint32_t kFewSums = 256, kFewScale = 288, kFewSuperBytes = 320, kTileSuperBytes = 256 + 32 + 4;
 
 inline uint64_t super_form_bytes(uint32_t rows, uint32_t columns) {
-  const uint64_t few = uint64_t{rows < kFewRows ? rows : kFewRows} * (columns / 256) * kFewSuperBytes;
+  const uint64_t few = uint64_t{rows < kFewSuperRows ? rows : kFewSuperRows} * (columns / 256) * kFewSuperBytes;
   const uint64_t tiles = (uint64_t{rows} * (columns / 256) * kTileSuperBytes + 63) / 64 * 64;
-  return rows <= kFewRows || few > tiles ? few : tiles;
+  return rows <= kFewSuperRows || few > tiles ? few : tiles;
 }
 
 struct SuperBlockOfX {
@@ -49,7 +52,7 @@ inline void quantize_super_block(const float* x, SuperBlockOfX& to) {
 inline void make_super_blocks(const InputJob& job) {
   const uint32_t blocks = job.columns / 256;
   SuperBlockOfX made;
-  if (job.rows <= kFewRows) {
+  if (job.rows <= kFewSuperRows) {
     uint8_t* to = job.input + size_t{job.first_row} * blocks * kFewSuperBytes;
     const float* const end = job.x + size_t{job.end_row} * job.columns;
     for (const float* x = job.x + size_t{job.first_row} * job.columns; x < end; x += 256, to += kFewSuperBytes) {
@@ -145,6 +148,7 @@ template <class F>
 struct SuperTile {
   using Place = StripBlock<F::kSubs>;
   static constexpr uint32_t kUnit = 256, kBytes = F::kBytes, kStripBytes = Place::kBytes, kXBytes = kTileSuperBytes;
+  static constexpr uint32_t kFew = kFewSuperRows;
 
   template <uint32_t count>
   static void few(const LinearJob& job) {

@@ -1,7 +1,7 @@
 // The tile of 16 weight rows and its kernel in 256-bit registers, for units of any size. A `Tile` has
 //   kUnit, kBytes            values and bytes of a unit of a weight row
 //   kStripBytes, kXBytes     bytes of a unit of a strip, and of one row of a panel of x
-//   few<count>(job)          the kernel for `count` rows of x
+//   kFew, few<count>(job)    rows of x up to which weights are read row by row; the kernel for `count` of them
 //   unpack(at, to)           the units at at(0) .. at(7) to their 8 lanes, every 64 bytes from `to` on
 //   add<kRows>(strip, x, acc)   adds a unit of a strip and a panel to partial sums [kRows][16 weight rows]
 // Internal linkage: see kernel_base.h.
@@ -52,27 +52,28 @@ uint64_t strip_bytes(uint32_t columns) {
   return uint64_t{columns / Tile::kUnit} * Tile::kStripBytes;
 }
 
-// Units in visiting order of rows first .. first + 15; those from `end` on repeat the last one.
-template <class Tile>
-void unpack_strip(const LinearJob& job, uint32_t first, uint32_t end, uint8_t* strip) {
-  for (uint32_t half = 0; half < 2; ++half) {
-    const uint8_t* rows[8];
-    for (uint32_t r = 0; r < 8; ++r) {
-      const uint32_t row = first + half * 8 + r;
-      rows[r] = job.weights + (row < end ? row : end - 1) * job.weight_row_bytes;
-    }
-    uint8_t* to = strip + half * 32;
-    visit_units(job.columns / Tile::kUnit, [&](uint32_t u) __attribute__((always_inline)) {
-      Tile::unpack([&](int i) { return rows[i] + size_t{u} * Tile::kBytes; }, to);
-      to += Tile::kStripBytes;
-    });
+// The weight rows of a strip; those from the end of the job on repeat the last one.
+struct RowsOfStrip {
+  const uint8_t* at[kStripRows];
+  RowsOfStrip(const LinearJob& job, uint32_t first) {
+    for (uint32_t r = 0; r < kStripRows; ++r)
+      at[r] = job.weights + (first + r < job.end_row ? first + r : job.end_row - 1) * job.weight_row_bytes;
   }
+};
+
+// Unit `u` of each.
+template <class Tile>
+void unpack_unit(const RowsOfStrip& rows, uint32_t u, uint8_t* to) {
+  for (uint32_t half = 0; half < 2; ++half)
+    Tile::unpack([&](int i) { return rows.at[half * 8 + static_cast<uint32_t>(i)] + size_t{u} * Tile::kBytes; },
+                 to + half * 32);
 }
 
-// kRows rows of x, `x` their panel, with a strip, one partial sum after the other.
+// kRows rows of x, `x` their panel, with a strip, one partial sum after the other. For the only panel (`rows` given)
+// each unit is unpacked when its turn comes, to where the one before was: in the nearest cache.
 template <class Tile, uint32_t kRows>
-void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x, uint32_t x_first, uint32_t row,
-                    Ahead ahead) {
+void multiply_panel(const LinearJob& job, const RowsOfStrip* rows, uint8_t* strip, const uint8_t* x, uint32_t x_first,
+                    uint32_t row, Ahead ahead) {
   const uint32_t units = job.columns / Tile::kUnit;
   Waiting<kRows> waiting;
   for (uint32_t step = 0; step < kLanes; ++step) {
@@ -80,9 +81,10 @@ void multiply_panel(const LinearJob& job, const uint8_t* strip, const uint8_t* x
 #pragma GCC unroll 6
     for (uint32_t m = 0; m < kRows; ++m) acc[m][0] = acc[m][1] = _mm256_setzero_ps();
     for (uint32_t u = partial_of_step(step); u < units; u += kLanes) {
+      if (rows != nullptr) unpack_unit<Tile>(*rows, u, strip);
       Tile::template add<kRows>(strip, x, acc);
       x += Tile::kXBytes * kRows;
-      strip += Tile::kStripBytes;
+      if (rows == nullptr) strip += Tile::kStripBytes;
       ahead.step();
     }
     waiting.add(step, acc);
@@ -98,7 +100,13 @@ void many_rows(const LinearJob& job) {
   const size_t strip_size = kStripRows * job.weight_row_bytes;
   uint8_t* const strip = static_cast<uint8_t*>(job.scratch);
   for (uint32_t row = job.first_row; row < job.end_row; row += kStripRows) {
-    unpack_strip<Tile>(job, row, job.end_row, strip);
+    const RowsOfStrip rows_of_strip(job, row);
+    uint8_t* to = strip;
+    if (panels > 1)
+      visit_units(units, [&](uint32_t u) {
+        unpack_unit<Tile>(rows_of_strip, u, to);
+        to += Tile::kStripBytes;
+      });
     const bool more = job.end_row - row > kStripRows;
     for (uint32_t panel = 0; panel < panels; ++panel) {
       const uint32_t x_first = panel * kTileXRows;
@@ -106,20 +114,22 @@ void many_rows(const LinearJob& job) {
       const Ahead ahead =
           more ? ahead_of(job.weights + (row + kStripRows) * job.weight_row_bytes, strip_size, panel, panels, units)
                : Ahead{};
-      kPanels[rows - 1](job, strip, job.input + size_t{x_first} * units * Tile::kXBytes, x_first, row, ahead);
+      kPanels[rows - 1](job, panels > 1 ? nullptr : &rows_of_strip, strip,
+                        job.input + size_t{x_first} * units * Tile::kXBytes, x_first, row, ahead);
     }
   }
 }
 
 template <class Tile>
 void run_tile(const LinearJob& job) {
-  static constexpr decltype(&Tile::template few<1>) kFew[] = {Tile::template few<1>, Tile::template few<2>,
-                                                              Tile::template few<3>, Tile::template few<4>};
-  static_assert(kFewRows == 4);
-  if (job.x_rows <= kFewRows)
-    kFew[job.x_rows - 1](job);
-  else
-    many_rows<Tile>(job);
+  static_assert(kFewRows == 4 && (Tile::kFew == 2 || Tile::kFew == 4));
+  if (job.x_rows == 1) return Tile::template few<1>(job);
+  if (job.x_rows == 2) return Tile::template few<2>(job);
+  if constexpr (Tile::kFew == 4) {
+    if (job.x_rows == 3) return Tile::template few<3>(job);
+    if (job.x_rows == 4) return Tile::template few<4>(job);
+  }
+  many_rows<Tile>(job);
 }
 
 template <class Tile, const InputForm& form>
