@@ -116,7 +116,7 @@ void visit_few_rows(const LinearJob& job) {
              [&](const RowBatches& batches) { few_rows<F, count>(job, batches); });
 }
 
-// ------------------------------------------------------------------------------------------ many rows of x
+// ------------------------------------------------------------------------------------------ panels of x
 
 // A strip of 32 weight rows, blocks in visiting order: codes [8][32 rows][4], scales [32], in a format with mins
 // mins [32].

@@ -150,7 +150,7 @@ void visit_few_super_rows(const LinearJob& job) {
   visit_rows(job, x_bytes, [&](const RowBatches& batches) { few_super_rows<F, kRows>(job, batches); });
 }
 
-// ------------------------------------------------------------------------------------------ many rows of x
+// ------------------------------------------------------------------------------------------ panels of x
 
 // Super-block `b` of 32 weight rows, `row` and those behind it, as a strip has it; beyond the last row that one again.
 template <class F>
