@@ -52,6 +52,15 @@ if(MOTE_FUZZ)
   target_link_options(mote_common_flags INTERFACE -fprofile-instr-generate)
 endif()
 
+# Under sanitizers gcc takes minutes for a source of unrolled intrinsics, with -O3 and a check in line at each load.
+set(mote_flags_by_hand)
+if(MOTE_SANITIZE)
+  set(mote_flags_by_hand -O1)
+  if(MOTE_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    list(APPEND mote_flags_by_hand --param=asan-instrumentation-with-call-threshold=0)
+  endif()
+endif()
+
 # All of a public call fits in 64 KiB of stack (tests/memory); one frame may take a fifth of that. Unoptimised code and
 # sanitizers take more than anybody wrote.
 if(NOT MOTE_SANITIZE)
