@@ -84,11 +84,13 @@ endfunction()
 # Command line, examples and tests.
 add_library(mote_program_flags INTERFACE)
 target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote $<TARGET_NAME_IF_EXISTS:Threads::Threads>)
-# Their time goes into being compiled, not into running: what is hot lies in the library.
+# Their time goes into being compiled, not into running: what is hot lies in the library. A target that itself computes
+# for long names its level as its property MOTE_OPTIMISATION. (Options of its own come before these.)
+set(mote_level "$<TARGET_PROPERTY:MOTE_OPTIMISATION>")
 if(MOTE_SANITIZE)
-  target_compile_options(mote_program_flags INTERFACE -O0 -g1)
+  target_compile_options(mote_program_flags INTERFACE $<IF:$<BOOL:${mote_level}>,${mote_level},-O0> -g1)
 else()
-  target_compile_options(mote_program_flags INTERFACE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(mote_program_flags INTERFACE $<$<CONFIG:Release>:$<IF:$<BOOL:${mote_level}>,${mote_level},-O1>>)
 endif()
 
 # mote_build.h: MOTE_BACKEND_<NAME>, MOTE_ARCH_<NAME> (and so on) are 1 for what is built in, else 0. Each
