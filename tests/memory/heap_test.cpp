@@ -50,6 +50,8 @@ TEST_CASE("The counter sees the heap calls of other threads", "[memory][heap][th
   CHECK(after_delete == 1);
 }
 
+constexpr size_t kTooMany = 4096;   // more tokens than any of these contexts has room for
+
 // Feeds, steps, samples and says; nothing here may call the heap either.
 mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
   size_t done = 0;
@@ -85,7 +87,7 @@ mote_status use(mote_session* session, const int32_t* tokens, size_t n) {
   if (status == MOTE_OK) status = mote_snapshot(session, snapshot, sizeof snapshot, &bytes, &error);
   if (status == MOTE_OK) status = mote_restore(session, snapshot, bytes, &error);
   // Refusals write a sentence: that takes no heap either.
-  if (status == MOTE_OK && mote_feed(session, tokens, 1u << 20, &done, &error) == MOTE_OK) status = MOTE_BUSY;
+  if (status == MOTE_OK && mote_feed(session, tokens, kTooMany, &done, &error) == MOTE_OK) status = MOTE_BUSY;
   return status;
 }
 
@@ -99,7 +101,7 @@ TEST_CASE("Feeding, stepping, sampling and saying call the heap on no thread", "
   if (threads == 2 && toy != toy_rnn)   // which has no attention
     tapped.taps = MOTE_TAP_DECODER_ATTENTION | MOTE_TAP_ENCODER_ATTENTION | MOTE_TAP_CROSS_ATTENTION;
   const Model model(engine, toy({}).bytes(), {}, &tapped);
-  const Tokens tokens = some_tokens(1u << 20, 256);
+  const Tokens tokens = some_tokens(kTooMany, 256);
   for (const Shape& shape : session_shapes()) {
     if (only_encodes(toy) && shape.options.n_logit_bias != 0) continue;   // there are no logits
     CAPTURE(backend, threads, name_of(toy), shape.name);
@@ -143,7 +145,7 @@ TEST_CASE("A backend that fails makes nothing of mote call the heap", "[memory][
   const Bytes bytes = toy_llama().bytes();
   const mote_source source = source_of(bytes);
   const mote_session_options session_with = session_options(64, 16);
-  const Tokens tokens = some_tokens(1u << 20, 256);
+  const Tokens tokens = some_tokens(kTooMany, 256);
   mote_model* model = nullptr;
   mote_session* session = nullptr;
   start_counting();
