@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what mote computes with the reference outputs, section by section.
 
-  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE] [--real MODEL]
+  run_goldens.py SECTION --dump PROGRAM [--backend NAME] [--only ARCHITECTURE] [--every N] [--real MODEL]
 
 SECTION: quant, logits, tokens, stream, sampler, or, with a real model (smollm2, gemma3) that MOTE_SMOLLM2 or MOTE_GEMMA3
 names, prompts, follow, perplexity, or with the one that MOTE_MINILM names, similarity. The data: MOTE_GOLDENS_DIR, the full set, where that is set (then nothing may be missing), else tests/golden/data.
