@@ -10,6 +10,7 @@
 
 #include "tests/api/snapshots.h"
 #include "tests/support/emulated.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/toy_weights.h"
 
 namespace mote::test {
@@ -85,7 +86,7 @@ TEST_CASE("A prompt that is cancelled anywhere goes on with the bits of a cold r
   size_t done = 0;
   REQUIRE(prompt(session, first, &done) == MOTE_OK);
   const int n_regions = rig.regions_of([&] { REQUIRE(prompt(session, second, &done) == MOTE_OK); });
-  const int stride = is_emulated() ? 7 : 1;   // odd: both ways to go on
+  const int stride = is_emulated() ? 7 : kSanitized ? 3 : 1;   // odd: both ways to go on
   for (int when = 1; when < n_regions; when += stride) {
     CAPTURE(backend, when);
     rig.at = {};
@@ -115,7 +116,7 @@ TEST_CASE("A cancelled evaluation leaves no logits that a later batch has writte
   size_t done = 0;
   const int n_regions = rig.regions_of([&] { REQUIRE(evaluate(&done) == MOTE_OK); });
   size_t n_cancelled = 0;
-  for (int when = n_regions / 3; when < n_regions; when += is_emulated() ? 9 : 3) {
+  for (int when = n_regions / 3; when < n_regions; when += is_emulated() || kSanitized ? 9 : 3) {
     CAPTURE(backend, when);
     REQUIRE(mote_rewind(session, 0, nullptr) == MOTE_OK);
     rig.at = {0, when, session};
