@@ -52,14 +52,14 @@ def fail(sentence):
 class Goldens:
     """Where the data is, the program under test, and a folder for what it writes."""
 
-    def __init__(self, program, backend, scratch, only=None, whole=False, real="smollm2"):
+    def __init__(self, program, backend, scratch, only=None, every=1, whole=False, real="smollm2"):
         named = os.environ.get("MOTE_GOLDENS_DIR")
         self.full = bool(named)
         self.folder = named or os.path.join(HERE, "data")
         if not os.path.isdir(self.folder):
             fail("MOTE_GOLDENS_DIR names %s, which is not a folder" % self.folder)
         self.program, self.backend, self.scratch, self.only = program, backend, scratch, only
-        self.whole, self.real = whole, real
+        self.every, self.whole, self.real = every, whole, real
         self.device = None
 
     def path(self, *parts):
@@ -137,7 +137,7 @@ def logits(goldens):
         backends = WITH_OTHERS.get(goldens.backend, goldens.backend)
         if architecture in ENCODERS and backends == "vulkan":
             backends += ",cpu"   # which runs what it leaves
-        right, compared = logits_of(goldens, MODELS.get(architecture, []), goldens.path("models"), backends)
+        right, compared = logits_of(goldens, MODELS.get(architecture, [])[::goldens.every], goldens.path("models"), backends)
         good &= right
         right, more = logits_of(goldens, TRAINED.get(architecture, []), LAB, backends)
         good, compared = good and right, compared + more
@@ -339,10 +339,11 @@ def main():
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--whole", action="store_true", help="also what is slow and adds little")
     parser.add_argument("--only", help="of section logits, the models of this architecture")
+    parser.add_argument("--every", type=int, default=1, help="of section logits, each n-th model of an architecture, the first among them")
     parser.add_argument("--real", choices=sorted(PERPLEXITY_OFF_8_BIT), default="smollm2", help="of sections with a real model")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only, arguments.whole, arguments.real)
+        goldens = Goldens(arguments.dump, arguments.backend, scratch, arguments.only, arguments.every, arguments.whole, arguments.real)
         sys.exit(0 if SECTIONS[arguments.section](goldens) else 1)
 
 
