@@ -30,12 +30,21 @@ double kept(float value, KvType type) {
   return double{type == KvType::f16 ? f16_to_f32(f32_to_f16(value)) : value};
 }
 
+// The keys and values as the state has them: rounded once for all heads and positions that see them.
+struct Kept {
+  std::vector<double> keys, values;
+  explicit Kept(const Case& self) {
+    for (const float k : self.input(0)) keys.push_back(kept(k, self.kv_type));
+    for (const float v : self.input(1)) values.push_back(kept(v, self.kv_type));
+  }
+};
+
 // The limit of one query row and head; `largest_value` is the largest visible |v|, per dimension.
 struct HeadLimit {
   double error_of_weights = 0;
   std::vector<double> largest_value;
 };
-HeadLimit head_limit(const Case& self, uint32_t position, uint32_t head) {
+HeadLimit head_limit(const Case& self, const Kept& state_rows, uint32_t position, uint32_t head) {
   const StateInfo& state = self.plan.states[0];
   const AttentionAttributes& attributes = self.plan.steps[1].attributes.attention;
   const uint32_t kv_head = head / (attributes.n_heads / state.n_kv_heads);
@@ -45,15 +54,17 @@ HeadLimit head_limit(const Case& self, uint32_t position, uint32_t head) {
   const float* q = &self.input(0, 1)[(size_t{position} * attributes.n_heads + head) * state.key_dim];
   HeadLimit made;
   made.largest_value.assign(state.value_dim, 0);
+  double* largest_value = made.largest_value.data();
   std::vector<double> scores;
   double error = 0;
   for (uint32_t p = first; p < end; ++p) {
-    const float* k = &self.input(0)[(size_t{p} * state.n_kv_heads + kv_head) * state.key_dim];
-    const float* v = &self.input(1)[(size_t{p} * state.n_kv_heads + kv_head) * state.value_dim];
+    const double* k = &state_rows.keys[(size_t{p} * state.n_kv_heads + kv_head) * state.key_dim];
+    const double* v = &state_rows.values[(size_t{p} * state.n_kv_heads + kv_head) * state.value_dim];
     double dot = 0, magnitude = 0;
     for (uint32_t i = 0; i < state.key_dim; ++i) {
-      dot += q[i] * kept(k[i], self.kv_type);
-      magnitude += std::abs(q[i] * kept(k[i], self.kv_type));
+      const double product = q[i] * k[i];
+      dot += product;
+      magnitude += std::abs(product);
     }
     const double cap = double{attributes.softcap}, score = dot * double{attributes.scale};
     double of_score = (state.key_dim + 6) * u * std::abs(double{attributes.scale}) * magnitude + 4 * u * cap;
@@ -66,8 +77,7 @@ HeadLimit head_limit(const Case& self, uint32_t position, uint32_t head) {
       of_score += 2 * u * (std::abs(bias) + std::abs(scores.back()));
     }
     error = std::max(error, of_score);
-    for (uint32_t i = 0; i < state.value_dim; ++i)
-      made.largest_value[i] = std::max(made.largest_value[i], std::abs(kept(v[i], self.kv_type)));
+    for (uint32_t i = 0; i < state.value_dim; ++i) largest_value[i] = std::max(largest_value[i], std::abs(v[i]));
   }
   const double largest = *std::ranges::max_element(scores), smallest = *std::ranges::min_element(scores);
   // A weight below e^-100 does not count, so neither does the error of its exponent.
@@ -78,11 +88,12 @@ HeadLimit head_limit(const Case& self, uint32_t position, uint32_t head) {
 
 std::vector<double> attention_limit(const Case& self, const std::vector<float>& expected) {
   const uint32_t n_heads = self.plan.steps[1].attributes.attention.n_heads, value_dim = self.plan.states[0].value_dim;
+  const Kept kept_rows(self);
   std::vector<double> limits;
   const uint32_t rows = self.decodes() ? self.positions() : self.n_encoded;
   for (uint32_t position = 0; position < rows; ++position) {
     for (uint32_t head = 0; head < n_heads; ++head) {
-      const HeadLimit of_head = head_limit(self, position, head);
+      const HeadLimit of_head = head_limit(self, kept_rows, position, head);
       for (uint32_t i = 0; i < value_dim; ++i)
         limits.push_back(of_head.error_of_weights * of_head.largest_value[i] +
                          u * std::abs(double{expected[limits.size()]}) + 0x1p-140);
@@ -95,10 +106,11 @@ std::vector<double> weights_limit(const Case& self, const std::vector<float>& ex
   const uint32_t n_heads = self.plan.steps[1].attributes.attention.n_heads;
   const uint32_t rows = self.decodes() ? self.positions() : self.n_encoded;
   const size_t positions = self.compared.extent == Extent::input ? self.n_encoded : self.positions();
+  const Kept kept_rows(self);
   std::vector<double> limits;
   for (uint32_t position = 0; position < rows; ++position) {
     for (uint32_t head = 0; head < n_heads; ++head) {
-      const double relative = head_limit(self, position, head).error_of_weights + u;
+      const double relative = head_limit(self, kept_rows, position, head).error_of_weights + u;
       for (size_t p = 0; p < positions; ++p) {
         const double weight = double{expected[limits.size()]};
         limits.push_back(weight == 0 ? 0 : relative * weight + 0x1p-110);
