@@ -37,7 +37,7 @@ build() {
   shift 3
   heading "building $folder"
   case $folder in
-    */size | */fuzz | */oldest) ;;   # no test program of theirs is Catch2's
+    */size | */fuzz | */oldest | */reference-only) ;;   # no test program of theirs is Catch2's
     *) need_catch2 "${CXX:-c++}" "$sanitizer" ;;
   esac
   mkdir -p "$folder"
@@ -104,7 +104,9 @@ if [ $has_clang = yes ]; then
 else
   say "clang 19 is not to be had here: ${CXX:-c++} builds what clang would"
 fi
-build tsan thread tsan "$thread_folders" "$with_xnnpack"
+build tsan thread tsan "$thread_folders" "$with_xnnpack" -DMOTE_BUILD_EXAMPLES=OFF
+# One backend and a few formats, as others choose them; by clang too, and with the program and the examples.
+build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0' -DMOTE_TOKENIZERS=gpt2
 all_builds='dev ci tsan size'
 if [ $has_clang = yes ]; then
   build fuzz address,undefined fuzz
@@ -136,9 +138,8 @@ if [ $has_emulators = yes ]; then
 else
   say "no cross compilers or no qemu-user to be had here: nothing is run as ARM"
 fi
-# Builds that others choose: the smallest, and one backend with a few formats.
+# The smallest, as others choose it too.
 build size '' size
-build release '' reference-only -DMOTE_BACKENDS=reference '-DMOTE_FORMATS=f32;q4_1;q8_0' -DMOTE_TOKENIZERS=gpt2
 # The library by the oldest tools that it promises, with the C++ library that Android has.
 if (need_packages oldest) && cmake=$(need_oldest_cmake); then
   (CC=clang-14 CXX=clang++-14 && build release '' oldest -DMOTE_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS=-stdlib=libc++)
