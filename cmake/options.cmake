@@ -89,6 +89,10 @@ target_link_libraries(mote_program_flags INTERFACE mote_common_flags mote $<TARG
 set(mote_level "$<TARGET_PROPERTY:MOTE_OPTIMISATION>")
 if(MOTE_SANITIZE)
   target_compile_options(mote_program_flags INTERFACE $<IF:$<BOOL:${mote_level}>,${mote_level},-O0> -g1)
+  # What UBSan says of places is tables of a million addresses, and a program that may lie anywhere mends them all at each start.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_link_options(mote_program_flags INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
+  endif()
 else()
   target_compile_options(mote_program_flags INTERFACE $<$<CONFIG:Release>:$<IF:$<BOOL:${mote_level}>,${mote_level},-O1>>)
 endif()
