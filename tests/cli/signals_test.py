@@ -11,7 +11,7 @@ from program import EMULATED, HANG_SECONDS, MODEL, PROGRAM, SANITIZED, Case, str
 
 CHAT = ["run", "-m", MODEL, "--chat-format", "chatml", "--temp", "0", "--logit-bias", "383:-inf"]
 F_SETPIPE_SZ = 1031
-LONG = 300 if EMULATED else 3000   # tokens of an answer that a small pipe does not take at once
+LONG = 300 if EMULATED or SANITIZED else 3000   # tokens of an answer that a small pipe does not take at once
 
 
 def until(done, seconds=60):
