@@ -120,6 +120,7 @@ TEST_CASE("A prompt reuses the longest common beginning", "[pipeline][sequence]"
   const std::vector<int32_t> first = {1, 2, 3, 4, 5}, second = {1, 2, 3, 9, 9, 9};
   REQUIRE(f.sequence->prompt(first, &reused, &done).ok());
   CHECK(reused == 0);
+  CHECK(!f.sequence->has_pending());
   REQUIRE(f.sequence->prompt(second, &reused, &done).ok());
   CHECK(reused == 2);   // token 3 was pending again and is run once more
   CHECK(done == 6);
@@ -132,6 +133,10 @@ TEST_CASE("A prompt reuses the longest common beginning", "[pipeline][sequence]"
   CHECK(f.backend.executor.runs.size() == 3);   // each prompt one batch, logits included; a step adds none
   REQUIRE(f.sequence->prompt(std::span(second).first(2), &reused, &done).ok());
   CHECK(f.history() == std::vector<int32_t>{1, 2});
+  REQUIRE(f.sequence->prompt(counting(20, 10), &reused, &done).ok());
+  const auto& runs = f.backend.executor.runs;
+  CHECK(runs[runs.size() - 2].outputs == 0);   // only the last batch makes logits
+  CHECK(runs.back().outputs == 1);
 }
 
 TEST_CASE("After a cancel the finished batches stay and the rest can be fed", "[pipeline][sequence]") {
