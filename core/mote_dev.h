@@ -57,7 +57,8 @@ typedef struct mote_dev_step_profile {
   uint64_t f32_operations;  /* the same of f32, f16 and bf16; and of attention's scores and sums, over what is seen */
 } mote_dev_step_profile;
 /* Adds every batch from now on to steps[mote_dev_step_count], which the caller keeps until it sets another or NULL:
- * then nothing is measured, which costs nothing. It takes some 50 ns a step. */
+ * then nothing is measured, which costs nothing. It takes some 50 ns a step, and steps that a backend runs as one are
+ * run one by one, so that each has its own time: the same bits, for a little more of it. */
 MOTE_API mote_status mote_dev_profile(mote_session* session, mote_dev_step_profile* steps, uint32_t count,
                                       mote_error* error);
 

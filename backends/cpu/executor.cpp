@@ -16,6 +16,28 @@ constexpr auto kRunners = [] {
   return runners;
 }();
 
+Status run_step(const PreparedStep& prepared, const RunContext& context) {
+  return kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context);
+}
+
+// A batch that is observed runs step by step, so that each op has its own time.
+bool runs_fused(const PreparedStep& first, const RunContext& context) {
+  return first.step->op == Op::linear && context.batch.observer == nullptr &&
+         context.rows(first.step->output) <= kFusedRows;
+}
+
+// One region: the matrices, with what takes their columns. What goes by rows is left to this thread.
+Status run_group(const PreparedStep& first, const RunContext& context) {
+  RunContext fused = context;
+  fused.fused = true;
+  MOTE_RETURN_IF_ERROR(run_linear(first, fused));
+  const RunContext alone = context.on_one_lane();
+  const uint32_t in_region = first.together + (first.by_columns ? 1 : 0);
+  for (const PreparedStep& prepared : std::span(&first, first.group).subspan(in_region))
+    MOTE_RETURN_IF_ERROR(run_step(prepared, alone));
+  return {};
+}
+
 }   // namespace
 
 bool has_runner(Op op) { return kRunners[static_cast<uint8_t>(op)] != nullptr; }
@@ -25,13 +47,16 @@ Status CpuExecutor::run(const Batch& batch, CancelFlag cancel) {
     return Status::error(Code::invalid_argument, "an input of {} rows, the session was opened for {}",
                          batch.tokens.size(), shape.max_batch);
   FirstNan first_nan;
-  const Parallel lanes = parallel.on_at_most(batch.lanes);
-  const RunContext context = {batch, values, lanes, scratch, states, recurrent, shape.kv_type, first_nan, cancel};
-  for (const PreparedStep& prepared : program->steps) {
-    if (prepared.step->phase != batch.phase || prepared.together == 0) continue;
+  const RunContext context = {
+      batch, values, parallel.on_at_most(batch.lanes), scratch, states, recurrent, shape.kv_type, first_nan, cancel};
+  const std::span<const PreparedStep> steps = program->steps;
+  for (size_t first = 0, next = 0; first < steps.size(); first = next) {
+    const bool fused = runs_fused(steps[first], context);
+    next = first + (fused ? steps[first].group : steps[first].together);
+    if (steps[first].step->phase != batch.phase) continue;
     MOTE_RETURN_IF_ERROR(context.not_cancelled());
-    MOTE_RETURN_IF_ERROR(kRunners[static_cast<uint8_t>(prepared.step->op)](prepared, context));
-    batch.step_ended(*prepared.step);
+    MOTE_RETURN_IF_ERROR((fused ? run_group : run_step)(steps[first], context));
+    batch.step_ended(*steps[first].step);
   }
   return first_nan.status();
 }

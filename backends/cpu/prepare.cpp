@@ -35,16 +35,48 @@ auto* choose_table(const Variants& variants, IsaBits available) {
   return choose_kernel(variants.data(), static_cast<uint32_t>(variants.size()), available).table;
 }
 
-// Neighbouring `linear` steps on one input in one form (q, k and v; gate and up) run together: one wait for all lanes
-// instead of one each. Their outputs lie apart, since the input lives until the last of them.
-void join_linears(std::span<PreparedStep> steps) {
-  const auto joins = [](const PreparedStep& a, const PreparedStep& b) {
-    return a.step->op == Op::linear && b.step->op == Op::linear && a.step->phase == b.step->phase &&
-           a.step->inputs[0].id == b.step->inputs[0].id && a.linear->form == b.linear->form;
-  };
+// What the table says of a step behind one of `op`.
+enum class Fusion : uint8_t { none, beside, columns, rows };
+Fusion fusion_of(Op op, Op behind) {
+#define MOTE_CPU_FUSION(first, second, how) \
+  if (op == Op::first && behind == Op::second) return Fusion::how;
+#include "backends/cpu/fusions.inc"
+#undef MOTE_CPU_FUSION
+  return Fusion::none;
+}
+
+// Whether `next`, right behind these steps, is fused with them in that way.
+bool joins(std::span<const PreparedStep> steps, const PreparedStep& next, Fusion how) {
+  const PreparedStep& lead = steps.front();
+  const Step& step = *next.step;
+  if (fusion_of(steps.back().step->op, step.op) != how || step.phase != lead.step->phase) return false;
+  if (how == Fusion::beside)   // their outputs lie apart, since the input lives until the last of them
+    return step.inputs[0].id == lead.step->inputs[0].id && next.linear->form == lead.linear->form;
+  for (const Value& value : {step.inputs[0], step.inputs[1], step.output})
+    if (value.exists() && value.rows != lead.step->output.rows) return false;
+  if (how == Fusion::rows) return true;
+  // Columns are written while lanes still multiply: where they read x itself, the output may lie on it, and so it may
+  // on outputs that the step does not read.
+  return lead.linear->form != nullptr && std::ranges::all_of(steps, [&](const PreparedStep& made) {
+           const uint16_t id = made.step->output.id;
+           return id == step.inputs[0].id || (op_info(step.op).n_inputs > 1 && id == step.inputs[1].id);
+         });
+}
+
+void make_groups(std::span<PreparedStep> steps) {
   for (size_t first = 0, next = 0; first < steps.size(); first = next) {
-    for (next = first + 1; next < steps.size() && joins(steps[first], steps[next]); ++next) steps[next].together = 0;
-    steps[first].together = static_cast<uint32_t>(next - first);
+    PreparedStep& lead = steps[first];
+    next = first + 1;
+    const auto grows = [&](Fusion how) {
+      return next < steps.size() && joins(steps.subspan(first, next - first), steps[next], how);
+    };
+    if (lead.step->op != Op::linear) continue;
+    for (; grows(Fusion::beside); ++next) steps[next].together = 0;
+    lead.together = static_cast<uint32_t>(next - first);
+    lead.by_columns = grows(Fusion::columns);
+    if (lead.by_columns) ++next;
+    while (grows(Fusion::rows)) ++next;
+    lead.group = static_cast<uint32_t>(next - first);
   }
 }
 
@@ -102,7 +134,7 @@ Status prepare_steps(const PlanPart& part, IsaBits available, std::span<Prepared
     }
     if (!steps.empty()) steps[i] = prepared;
   }
-  join_linears(steps);
+  make_groups(steps);
   return {};
 }
 

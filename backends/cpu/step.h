@@ -22,6 +22,8 @@ struct PreparedStep {
   const LinearKernel* linear = nullptr;            // ops linear, rnn
   bool input_formed = false;                       // linear: an earlier step has left this input in the kernel's form
   uint32_t together = 1;                           // steps from this one on that run as one; 0: an earlier one runs it
+  uint32_t group = 1;                              // linear: those that do in a batch of few rows (fusions.inc)
+  bool by_columns = false;                         // linear: the first behind those together takes columns as they come
   const AttentionTable* attention = nullptr;       // ops attention, attention_weights
   const NormTable* norm = nullptr;                 // ops rms_norm, layer_norm
   const ElementwiseTable* elementwise = nullptr;   // ops activate, gate, add, scale, softcap, rope
@@ -46,14 +48,20 @@ StepScratch take_scratch(const PlanPart& part, const SessionShape& shape, uint32
 struct RunContext {
   const Batch& batch;
   const ValueMemory& values;
-  const Parallel& parallel;
+  Parallel parallel;
   const StepScratch& scratch;
   std::span<KvState> states;             // by State::id
   std::span<RecurrentState> recurrent;   // likewise
   KvType kv_type;
   FirstNan& first_nan;
-  CancelFlag cancel;   // a step that may be long looks at it between its pieces
+  CancelFlag cancel;    // a step that may be long looks at it between its pieces
+  bool fused = false;   // `linear`: as the first of its group
 
+  RunContext on_one_lane() const {
+    RunContext context = *this;
+    context.parallel = parallel.on_at_most(1);
+    return context;
+  }
   Status not_cancelled() const { return cancel.requested() ? Status::error(Code::cancelled, "cancelled") : Status(); }
   uint32_t rows(Value value) const { return rows_of(value, batch); }
   const float* input(const PreparedStep& prepared, uint32_t i) const { return values.data(prepared.step->inputs[i]); }
@@ -65,6 +73,12 @@ using StepRunner = Status (*)(const PreparedStep&, const RunContext&);
 #define MOTE_CPU_RUNS(name) Status run_##name(const PreparedStep& prepared, const RunContext& context);
 #include "backends/cpu/runners.inc"
 #undef MOTE_CPU_RUNS
+
+// Elements [begin, end) of every row of an op that is fused by columns (fusions.inc).
+void run_columns(const PreparedStep& prepared, const RunContext& context, uint32_t begin, uint32_t end);
+
+// A batch of at most so many runs groups as one: what follows a matrix there costs less than sharing it out.
+constexpr uint32_t kFusedRows = 4;
 
 constexpr uint64_t kWorthARegion = 30'000;   // simple operations
 

@@ -346,7 +346,7 @@ Status Rig::run_only(uint32_t first, uint32_t rows, const std::atomic<uint32_t>*
                     wanted,
                     Phase::decode,
                     case_.n_encoded,
-                    nullptr,
+                    options_.observer,
                     rows == 1 ? most_lanes_ : 0};
   const Status status = executor_->run(batch, CancelFlag(cancel));
   if (status.ok()) collect(rows, wanted.size());

@@ -19,6 +19,7 @@ struct RunOptions {
   std::vector<uint32_t> cuts;                          // rows of each batch; empty: everything at once
   uint32_t max_batch = 0;                              // 0: the largest cut
   std::atomic<uint32_t>* cancel_in_region = nullptr;   // set when a parallel region begins
+  const StepObserver* observer = nullptr;              // of the batches behind the input
 };
 
 // A backend opened for a case. Everything that goes wrong is a std::runtime_error with a sentence.
