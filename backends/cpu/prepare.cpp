@@ -57,9 +57,9 @@ bool joins(std::span<const PreparedStep> steps, const PreparedStep& next, Fusion
   if (how == Fusion::rows) return true;
   // Columns are written while lanes still multiply: where they read x itself, the output may lie on it, and so it may
   // on outputs that the step does not read.
-  return lead.linear->form != nullptr && std::ranges::all_of(steps, [&](const PreparedStep& made) {
-           const uint16_t id = made.step->output.id;
-           return id == step.inputs[0].id || (op_info(step.op).n_inputs > 1 && id == step.inputs[1].id);
+  return lead.linear->form != nullptr && std::all_of(steps.begin(), steps.end(), [&](const PreparedStep& made) {
+           const Value output = made.step->output;
+           return output.id == step.inputs[0].id || (op_info(step.op).n_inputs > 1 && output.id == step.inputs[1].id);
          });
 }
 
