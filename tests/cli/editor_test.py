@@ -21,7 +21,7 @@ not_in_qemu = unittest.skipIf(EMULATED, "qemu 7.2 enters the handlers of x86-64 
 
 
 def edits():
-    return b"libedit" in mote("--version")[0]
+    return b"line editing: libedit" in mote("--version")[0]   # without: "none, built without libedit"
 
 
 def asked(shown, question):
