@@ -94,8 +94,7 @@ bool encode(mote_session* session, int32_t start, const std::vector<int32_t>& id
   mote_error error{};
   mote_status status = mote_encode(session, ids.data(), ids.size(), &error);
   if (status == MOTE_OK) *done = ids.size();
-  if (status == MOTE_OK) status = mote_feed(session, &start, 1, nullptr, &error);
-  if (status == MOTE_OK) status = mote_step(session, &error);
+  if (status == MOTE_OK) status = mote_evaluate(session, &start, 1, nullptr, nullptr, nullptr, &error);
   if (status == MOTE_CANCELLED) return false;
   check(status, error);
   return true;

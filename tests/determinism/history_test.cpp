@@ -159,9 +159,7 @@ TEST_CASE("After a slide the logits are those of a fresh session with the kept t
   feed(session, some_tokens(20, 300));
   size_t n_slides = 0, n_wrong = 0, n_tokens = 20;
   std::string first_fault;
-  // A driver without a GPU takes as long as a sanitizer.
-  const bool slow = kSanitized || std::string_view(backend) == "vulkan";
-  const size_t slides = is_emulated() ? 6 : slow ? 10 : 30;
+  const size_t slides = is_emulated() ? 6 : kSanitized ? 10 : 30;
   while (n_slides < slides) {
     const size_t size_before = history(session).size();
     next(session);

@@ -161,19 +161,10 @@ struct RowsInPlace {
   }
 };
 
-// Weight rows `first` .. first + 15; from the end of the job on the last one again.
-struct SixteenRows {
-  const uint8_t* at[16];
-  SixteenRows(const LinearJob& job, uint32_t first) {
-    for (uint32_t r = 0; r < 16; ++r)
-      at[r] = job.weights + (first + r < job.end_row ? first + r : job.end_row - 1) * job.weight_row_bytes;
-  }
-};
-
 template <class F>
 void unpack_strip(const LinearJob& job, uint32_t first, uint8_t* strip) {
   for (uint32_t half = 0; half < 2; ++half) {
-    const SixteenRows own(job, first + half * 16);
+    const WeightRows<16> own(job, first + half * 16);
     const RowsInPlace<F> rows = {own.at};
     uint8_t* to = strip + half * 64;
     visit_units(job.columns / 32, [&](uint32_t b) __attribute__((always_inline)) {
@@ -277,7 +268,7 @@ MOTE_INLINE Ahead rows_ahead(const LinearJob& job, uint32_t row, uint32_t togeth
 template <class F, uint32_t kRows>
 void one_panel(const LinearJob& job) {
   for (uint32_t row = job.first_row; row < job.end_row; row += 16) {
-    const SixteenRows rows(job, row);
+    const WeightRows<16> rows(job, row);
     multiply_panel<F, RowsInPlace<F>, kRows>(job, {rows.at}, job.input, 0, row, rows_ahead(job, row, 16, 0, 1));
   }
 }

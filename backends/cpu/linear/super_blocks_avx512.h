@@ -152,17 +152,16 @@ void visit_few_super_rows(const LinearJob& job) {
 
 // ------------------------------------------------------------------------------------------ panels of x
 
-// Super-block `b` of 32 weight rows, `row` and those behind it, as a strip has it; beyond the last row that one again.
+using RowsOfStrip = WeightRows<kStripRows>;
+
+// Super-block `b` of these weight rows, as a strip has it.
 template <class F>
-void unpack_super_block(const LinearJob& job, uint32_t row, uint32_t b, uint8_t* to) {
-  for (uint32_t half = 0; half < 2; ++half, row += 16, to += 64) {
-    const uint8_t* rows[16];
-    for (uint32_t r = 0; r < 16; ++r)
-      rows[r] = job.weights + (row + r < job.end_row ? row + r : job.end_row - 1) * job.weight_row_bytes;
-    F::unpack_rows([&](int r) { return rows[r] + size_t{b} * F::kBytes; }, to);
-  }
+void unpack_super_block(const RowsOfStrip& rows, uint32_t b, uint8_t* to) {
+  for (uint32_t half = 0; half < 2; ++half)
+    F::unpack_rows([&](int r) { return rows.at[half * 16 + static_cast<uint32_t>(r)] + size_t{b} * F::kBytes; },
+                   to + half * 64);
 }
-using UnpackSuperBlock = void (*)(const LinearJob&, uint32_t row, uint32_t b, uint8_t* to);
+using UnpackSuperBlock = void (*)(const RowsOfStrip& rows, uint32_t b, uint8_t* to);
 
 // One super-block of a strip with one of a panel: the exact sums of kRows rows of x and 32 weight rows.
 template <class Input, uint32_t kRows>
@@ -223,17 +222,17 @@ MOTE_INLINE void add_block(const uint8_t* w, const uint8_t* x, const __m512i who
 }
 
 // A strip with a panel; `row` and `first_x` are the first of both. Where `unpack` is given, w has room for one
-// super-block, and each is unpacked there when its turn comes: the only panel finds it in the nearest cache.
+// super-block, and each of `rows` is unpacked there when its turn comes: the only panel finds it in the nearest cache.
 template <class Input, uint32_t kRows>
-void multiply_super_panel(const LinearJob& job, uint8_t* w, UnpackSuperBlock unpack, const uint8_t* x, Ahead ahead,
-                          uint32_t row, uint32_t first_x) {
+void multiply_super_panel(const LinearJob& job, uint8_t* w, UnpackSuperBlock unpack, const RowsOfStrip& rows,
+                          const uint8_t* x, Ahead ahead, uint32_t row, uint32_t first_x) {
   const uint32_t blocks = job.columns / 256;
   __m512 waiting[5][kRows][2];   // sums that wait for their partner in the fold
   for (uint32_t step = 0; step < kLanes; ++step) {
     __m512 partial[kRows][2];   // touched once per super-block: the registers belong to the integers
     for (uint32_t m = 0; m < kRows; ++m) partial[m][0] = partial[m][1] = _mm512_setzero_ps();
     for (uint32_t b = partial_of_step(step); b < blocks; b += kLanes) {
-      if (unpack != nullptr) unpack(job, row, b, w);
+      if (unpack != nullptr) unpack(rows, b, w);
       __m512i whole[kRows][2];
       multiply_block<Input, kRows>(w, x, ahead, whole);
       add_block<Input, kRows>(w, x, whole, partial);
@@ -247,7 +246,7 @@ void multiply_super_panel(const LinearJob& job, uint8_t* w, UnpackSuperBlock unp
     for (uint32_t m = 0; m < kRows; ++m)
       for (int v = 0; v < 2; ++v) waiting[level][m][v] = partial[m][v];
   }
-  const uint32_t rows = job.end_row - row, live = rows >= kStripRows ? ~0u : (1u << rows) - 1;
+  const uint32_t left = job.end_row - row, live = left >= kStripRows ? ~0u : (1u << left) - 1;
   for (uint32_t m = 0; m < kRows; ++m)
     for (uint32_t v = 0; v < 2; ++v) {
       const __mmask16 lanes = static_cast<__mmask16>(live >> v * 16);
@@ -268,10 +267,11 @@ void run_super_panels(const LinearJob& job) {
   const Panels panels(job.x_rows);
   uint8_t* const strip = static_cast<uint8_t*>(job.scratch);
   for (uint32_t row = job.first_row; row < job.end_row; row += kStripRows) {
+    const RowsOfStrip rows(job, row);
     uint8_t* to = strip;
     if (panels.count > 1)
       visit_units(blocks, [&](uint32_t b) {
-        unpack_super_block<F>(job, row, b, to);
+        unpack_super_block<F>(rows, b, to);
         to += Strip<Input>::kBytes;
       });
     const uint8_t* next = job.weights + (row + kStripRows) * job.weight_row_bytes;
@@ -281,7 +281,8 @@ void run_super_panels(const LinearJob& job) {
       if (job.end_row - row > kStripRows)
         ahead = ahead_of(next, kStripRows * job.weight_row_bytes, panel, panels.count, blocks * Input::kSubs);
       const uint8_t* x = job.input + size_t{first_x} * blocks * PanelForm<Input>::kBlockBytes;
-      kByRows[x_rows - 3](job, strip, panels.count > 1 ? nullptr : &unpack_super_block<F>, x, ahead, row, first_x);
+      kByRows[x_rows - 3](job, strip, panels.count > 1 ? nullptr : &unpack_super_block<F>, rows, x, ahead, row,
+                          first_x);
     }
   }
 }

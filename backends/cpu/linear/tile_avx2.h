@@ -52,14 +52,7 @@ uint64_t strip_bytes(uint32_t columns) {
   return uint64_t{columns / Tile::kUnit} * Tile::kStripBytes;
 }
 
-// The weight rows of a strip; those from the end of the job on repeat the last one.
-struct RowsOfStrip {
-  const uint8_t* at[kStripRows];
-  RowsOfStrip(const LinearJob& job, uint32_t first) {
-    for (uint32_t r = 0; r < kStripRows; ++r)
-      at[r] = job.weights + (first + r < job.end_row ? first + r : job.end_row - 1) * job.weight_row_bytes;
-  }
-};
+using RowsOfStrip = WeightRows<kStripRows>;
 
 // Unit `u` of each.
 template <class Tile>

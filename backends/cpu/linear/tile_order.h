@@ -1,7 +1,8 @@
-// What the tiles of `linear` share, whatever the instruction set: the order in which they visit units, the fetch of the
-// next strip. Internal linkage throughout: see kernel_base.h.
+// What the tiles of `linear` share, whatever the instruction set: their weight rows, the order in which they visit
+// units, the fetch of the next strip. Internal linkage throughout: see kernel_base.h.
 #pragma once
 #include "backends/cpu/kernel_base.h"
+#include "backends/cpu/linear/linear.h"
 
 namespace mote {
 namespace {
@@ -9,6 +10,16 @@ namespace {
 // The partial sum that a tile comes to in step s of 16: bits reversed, so that the fold needs no more than four sums
 // that wait for their partner, as the carries of a binary counter do.
 constexpr uint32_t partial_of_step(uint32_t s) { return (s & 1) << 3 | (s & 2) << 1 | (s & 4) >> 1 | (s & 8) >> 3; }
+
+// Where `count` weight rows from `first` on begin; from the end of the job on the last one again.
+template <uint32_t count>
+struct WeightRows {
+  const uint8_t* at[count];
+  WeightRows(const LinearJob& job, uint32_t first) {
+    for (uint32_t r = 0; r < count; ++r)
+      at[r] = job.weights + (first + r < job.end_row ? first + r : job.end_row - 1) * job.weight_row_bytes;
+  }
+};
 
 // Units 0 .. units - 1 in the order in which a tile visits them.
 template <class Visit>
