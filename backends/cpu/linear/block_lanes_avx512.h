@@ -8,21 +8,27 @@ namespace mote {
 namespace {
 
 // A format: kBytes of a block, kZero, kMins; its scale is the half at byte 0, its min that at byte 2. unpack(at,
-// codes): the blocks at at(0) .. at(15) to codes[j] = codes 4 j .. 4 j + 3 of every lane, unsigned.
+// codes): the blocks at at(0) .. at(15) to codes[j] = codes 4 j .. 4 j + 3 of every lane, unsigned, the second half of
+// them shifted to the left by kHighShift bits.
 template <Format format>
 struct Lanes;
 
-// The low nibbles of 16 bytes are codes 0 .. 15, the high ones codes 16 .. 31.
+// The low nibbles of 16 bytes are codes 0 .. 15, the high ones codes 16 .. 31; those come out where they are in a byte,
 template <class At>
 MOTE_INLINE void load_nibbles(At at, size_t offset, __m512i codes[8]) {
-  const __m512i low4 = _mm512_set1_epi8(15);
   __m512i raw[4];
   load_words(at, offset, raw);
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
-    codes[j] = _mm512_and_si512(raw[j], low4);
-    codes[4 + j] = _mm512_and_si512(_mm512_srli_epi16(raw[j], 4), low4);
+    codes[j] = _mm512_and_si512(raw[j], _mm512_set1_epi8(15));
+    codes[4 + j] = _mm512_andnot_si512(_mm512_set1_epi8(15), raw[j]);
   }
+}
+// until they are shifted.
+template <int bits>
+MOTE_INLINE void shift_high(__m512i codes[8]) {
+#pragma GCC unroll 4
+  for (int j = 4; j < 8 && bits != 0; ++j) codes[j] = _mm512_srli_epi16(codes[j], bits);
 }
 
 // Sets bit 4 of codes by the 32 bits at `offset`, bit i for code i.
@@ -49,6 +55,7 @@ template <>
 struct Lanes<Format::q4_0> {
   static constexpr uint32_t kBytes = 18, kZero = 8;
   static constexpr bool kMins = false;
+  static constexpr int kHighShift = 4;
   template <class At>
   MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
     load_nibbles(at, 2, codes);
@@ -59,6 +66,7 @@ template <>
 struct Lanes<Format::q4_1> {
   static constexpr uint32_t kBytes = 20, kZero = 0;
   static constexpr bool kMins = true;
+  static constexpr int kHighShift = 4;
   template <class At>
   MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
     load_nibbles(at, 4, codes);
@@ -69,9 +77,11 @@ template <>
 struct Lanes<Format::q5_0> {
   static constexpr uint32_t kBytes = 22, kZero = 16;
   static constexpr bool kMins = false;
+  static constexpr int kHighShift = 0;
   template <class At>
   MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
     load_nibbles(at, 6, codes);
+    shift_high<4>(codes);
     add_fifth_bits(at, 2, codes);
   }
 };
@@ -80,9 +90,11 @@ template <>
 struct Lanes<Format::q5_1> {
   static constexpr uint32_t kBytes = 24, kZero = 0;
   static constexpr bool kMins = true;
+  static constexpr int kHighShift = 0;
   template <class At>
   MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
     load_nibbles(at, 8, codes);
+    shift_high<4>(codes);
     add_fifth_bits(at, 4, codes);
   }
 };
@@ -91,6 +103,7 @@ template <>
 struct Lanes<Format::q8_0> {
   static constexpr uint32_t kBytes = 34, kZero = 128;
   static constexpr bool kMins = false;
+  static constexpr int kHighShift = 0;
   template <class At>
   MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
     load_words(at, 2, codes);
@@ -105,12 +118,14 @@ template <>
 struct Lanes<Format::iq4_nl> {
   static constexpr uint32_t kBytes = 18, kZero = 128;
   static constexpr bool kMins = false;
+  static constexpr int kHighShift = 0;
   template <class At>
   MOTE_INLINE static void unpack(At at, __m512i codes[8]) {
     // The format's table, 128 added.
     const __m512i table = _mm512_broadcast_i32x4(
         _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15));
     load_nibbles(at, 2, codes);
+    shift_high<4>(codes);
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j) codes[j] = _mm512_shuffle_epi8(table, codes[j]);
   }

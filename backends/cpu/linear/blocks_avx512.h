@@ -12,30 +12,50 @@ namespace {
 
 // ------------------------------------------------------------------------------------------ few rows of x
 
-// One group of 16 blocks of a weight row, unpacked, with `rows` rows of x: acc[m] grows in the lanes of `live`.
+// One group of 16 blocks of a weight row, unpacked.
 template <class F>
 struct Group {
   __m512i codes[8];
   __m512 scale, min;
 
   template <class At>
-  MOTE_INLINE explicit Group(At at) {
+  MOTE_INLINE void unpack(At at) {
     F::unpack(at, codes);
     scale = load_halves(at, 0);
     if constexpr (F::kMins) min = load_halves(at, 2);
   }
-  MOTE_INLINE __m512 add_to(__m512 acc, const uint8_t* x, __mmask16 live) const {
-    const __m512 scale_x = _mm512_load_ps(x + 512);
-    __m512i dot = _mm512_setzero_si512();
-    if constexpr (!F::kMins) dot = _mm512_load_si512(x + 576);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) dot = _mm512_dpbusd_epi32(dot, codes[j], _mm512_load_si512(x + j * 64));
-    acc = _mm512_mask3_fmadd_ps(_mm512_mul_ps(scale, scale_x), _mm512_cvtepi32_ps(dot), acc, live);
-    if constexpr (F::kMins)
-      acc = _mm512_mask3_fmadd_ps(_mm512_mul_ps(min, scale_x), _mm512_load_ps(x + 576), acc, live);
-    return acc;
-  }
 };
+
+// Groups of `together` weight rows with one row of x: acc[r] grows in the lanes of `live`. x is read once. Dots of
+// shifted codes are shifted back: one shift instead of four.
+template <class F, uint32_t together>
+MOTE_INLINE void add_groups(const Group<F> (&groups)[together], const uint8_t* x, __mmask16 live,
+                            __m512 acc[together]) {
+  const __m512 scale_x = _mm512_load_ps(x + 512);
+  __m512i dot[together], high[together];
+#pragma GCC unroll 2
+  for (uint32_t r = 0; r < together; ++r) {
+    dot[r] = F::kMins ? _mm512_setzero_si512() : _mm512_load_si512(x + 576);
+    high[r] = _mm512_setzero_si512();
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < 8; ++j) {
+    const __m512i codes_x = _mm512_load_si512(x + j * 64);
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < together; ++r) {
+      __m512i& half = j < 4 || F::kHighShift == 0 ? dot[r] : high[r];
+      half = _mm512_dpbusd_epi32(half, groups[r].codes[j], codes_x);
+    }
+  }
+#pragma GCC unroll 2
+  for (uint32_t r = 0; r < together; ++r) {
+    if constexpr (F::kHighShift != 0) dot[r] = _mm512_add_epi32(dot[r], _mm512_srai_epi32(high[r], F::kHighShift));
+    const __m512 scales = _mm512_mul_ps(groups[r].scale, scale_x);
+    acc[r] = _mm512_mask3_fmadd_ps(scales, _mm512_cvtepi32_ps(dot[r]), acc[r], live);
+    if constexpr (F::kMins)
+      acc[r] = _mm512_mask3_fmadd_ps(_mm512_mul_ps(groups[r].min, scale_x), _mm512_load_ps(x + 576), acc[r], live);
+  }
+}
 
 // The tails of weight rows, blocks behind the last whole group: several rows share a step for them. Lane by lane its
 // row behind the step's first one, its block in that, and where its partial sum lies behind those of the first row.
@@ -54,6 +74,35 @@ struct Tails {
   }
 };
 
+// The whole groups of `together` weight rows with the `count` rows of x; of one or the other there is one. sums[r]:
+// where the first row's partial sums go; those of the next row of x are kRowsAtATime further.
+template <class F, uint32_t count, uint32_t together>
+MOTE_INLINE void multiply_groups(const uint8_t* const (&rows)[together], uint32_t groups, const uint8_t* x,
+                                 size_t x_size, float (*sums)[kLanes]) {
+  __m512 acc[count][together];
+#pragma GCC unroll 2
+  for (uint32_t m = 0; m < count; ++m)
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < together; ++r) acc[m][r] = _mm512_setzero_ps();
+  for (uint32_t g = 0; g < groups; ++g, x += kGroupBytes) {
+    const size_t begin = size_t{g} * kLanes * F::kBytes;
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < together; ++r)
+      for (uint32_t line = 0; line < kLanes * F::kBytes; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(rows[r] + begin + kFetchAhead + line), _MM_HINT_T1);
+    Group<F> group[together];
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < together; ++r)
+      group[r].unpack([&](int i) { return rows[r] + begin + static_cast<uint32_t>(i) * F::kBytes; });
+#pragma GCC unroll 2
+    for (uint32_t m = 0; m < count; ++m) add_groups<F, together>(group, x + m * x_size, 0xffff, acc[m]);
+  }
+#pragma GCC unroll 2
+  for (uint32_t m = 0; m < count; ++m)
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < together; ++r) _mm512_store_ps(sums[m * kRowsAtATime + r], acc[m][r]);
+}
+
 // Batches of weight rows with the `count` rows of x.
 template <class F, uint32_t count>
 void few_rows(const LinearJob& job, const RowBatches& batches) {
@@ -65,21 +114,12 @@ void few_rows(const LinearJob& job, const RowBatches& batches) {
   for (uint32_t row = batches.first; row < batches.end; row += batches.step) {
     const uint32_t rows = batches.rows_at(row);
     const uint8_t* const weights = job.weights + row * job.weight_row_bytes;
-    for (uint32_t r = 0; r < rows; ++r) {
-      const uint8_t* at = weights + batches.offset[r];
-      __m512 acc[count];
-#pragma GCC unroll 2
-      for (uint32_t m = 0; m < count; ++m) acc[m] = _mm512_setzero_ps();
-      for (uint32_t g = 0; g < full; ++g, at += kLanes * F::kBytes) {
-        for (uint32_t line = 0; line < kLanes * F::kBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(at + kFetchAhead + line), _MM_HINT_T1);
-        const Group<F> group([at](int i) { return at + static_cast<uint32_t>(i) * F::kBytes; });
-#pragma GCC unroll 2
-        for (uint32_t m = 0; m < count; ++m)
-          acc[m] = group.add_to(acc[m], x + m * x_size + size_t{g} * kGroupBytes, 0xffff);
-      }
-#pragma GCC unroll 2
-      for (uint32_t m = 0; m < count; ++m) _mm512_store_ps(partial[m][r], acc[m]);
+    const auto begin = [&](uint32_t r) { return weights + batches.offset[r]; };
+    if (count == 1 && batches.step < kRowsAtATime) {   // two rows in two places of memory
+      for (uint32_t r = 0; r < rows; r += 2)
+        multiply_groups<F, 1, 2>({begin(r), begin(r + 1)}, full, x, x_size, partial[0] + r);
+    } else {
+      for (uint32_t r = 0; r < rows; ++r) multiply_groups<F, count, 1>({begin(r)}, full, x, x_size, partial[0] + r);
     }
     for (uint32_t r = 0; tails.rest != 0 && r < rows; r += tails.sharing) {
       const uint32_t together = rows - r < tails.sharing ? rows - r : tails.sharing;
@@ -91,13 +131,14 @@ void few_rows(const LinearJob& job, const RowBatches& batches) {
         const uint32_t own = live >> lane & 1 ? lane : 0;
         block[lane] = weights + offset[tails.row[own]] + tails.at[own];
       }
-      const Group<F> group([&](int i) { return block[i]; });
+      Group<F> group[1];
+      group[0].unpack([&](int i) { return block[i]; });
       const __m512i lanes = _mm512_load_si512(tails.sum);
 #pragma GCC unroll 2
       for (uint32_t m = 0; m < count; ++m) {
         float* const sums = partial[m][r];
         __m512 acc = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), live, lanes, sums, 4);
-        acc = group.add_to(acc, x + m * x_size + size_t{full} * kGroupBytes, live);
+        add_groups<F, 1>(group, x + m * x_size + size_t{full} * kGroupBytes, live, &acc);
         _mm512_mask_i32scatter_ps(sums, live, lanes, acc, 4);
       }
     }
@@ -150,14 +191,16 @@ template <class F>
 struct RowsInPlace {
   static constexpr uint32_t kVectors = 1;
   struct Block : Group<F> {
-    using Group<F>::Group;
     MOTE_INLINE __m512i codes(uint32_t j, uint32_t) const { return Group<F>::codes[j]; }
     MOTE_INLINE __m512 scale(uint32_t) const { return Group<F>::scale; }
     MOTE_INLINE __m512 min(uint32_t) const { return Group<F>::min; }
   };
   const uint8_t* const* rows;   // 16, in memory: in registers they would leave none
   MOTE_INLINE Block block(uint32_t b) const {
-    return Block([&](int i) { return rows[i] + size_t{b} * F::kBytes; });
+    Block block;
+    block.unpack([&](int i) { return rows[i] + size_t{b} * F::kBytes; });
+    shift_high<F::kHighShift>(block.Group<F>::codes);
+    return block;
   }
 };
 

@@ -8,12 +8,12 @@ namespace mote {
 namespace {
 
 constexpr uint32_t kRowsAtATime = 16;   // weight rows
-constexpr uint32_t kFetchAhead = 640;   // bytes by which weights are fetched into L2 before they are read
+constexpr uint32_t kFetchAhead = 480;   // bytes by which weights are fetched into L2 before they are read
 
 // Weight rows as few rows of x meet them: batch after batch, of the rows row + place[0..15] for row = first,
 // first + step, ... below end. The last batch may have fewer, if those are in order.
 struct RowBatches {
-  uint32_t first, end, step;
+  uint32_t first, end, step;   // kRowsAtATime / step is the number of streams
   uint32_t place[kRowsAtATime];
   size_t offset[kRowsAtATime];   // place in bytes
 
@@ -41,12 +41,13 @@ inline RowBatches rows_in_order(const LinearJob& job, uint32_t first, uint32_t e
   }
   return batches;
 }
-// `count` rows, a multiple of four, behind each of the rows first, first + apart, .. + 2 apart and .. + 3 apart, in
-// turns.
-inline RowBatches rows_of_streams(const LinearJob& job, uint32_t first, uint32_t count, uint32_t apart) {
-  RowBatches batches = {first, first + count, 4, {}, {}};
+// `count` rows behind each of the rows first, first + apart, .., of as many streams, in turns; kRowsAtATime / streams
+// divides count.
+inline RowBatches rows_of_streams(const LinearJob& job, uint32_t first, uint32_t count, uint32_t apart,
+                                  uint32_t streams) {
+  RowBatches batches = {first, first + count, kRowsAtATime / streams, {}, {}};
   for (uint32_t r = 0; r < kRowsAtATime; ++r) {
-    batches.place[r] = r % 4 * apart + r / 4;
+    batches.place[r] = r % streams * apart + r / streams;
     batches.offset[r] = batches.place[r] * job.weight_row_bytes;
   }
   return batches;
@@ -59,25 +60,25 @@ constexpr bool differ_in_page(size_t bytes) {
   return clear(bytes) && clear(2 * bytes) && clear(3 * bytes);
 }
 
-// Calls visit for the rows of a job. A large job is read in four places at once: memory gives more to four streams than
-// to one. `x_bytes`: what the kernel reads of x again for each weight row. With four streams more of it than a few KB
-// does not stay in the level-1 cache, and the processor's prefetchers, which see it come back, lose the streams.
+// Calls visit for the rows of a job. A large job is read in several places at once: memory gives more to four streams
+// than to one. `x_bytes`: what the kernel reads of x again for each weight row. The more of it, the fewer streams have
+// room beside it in the level-1 cache; where it has none, the processor's prefetchers lose the streams.
 template <class Visit>
 MOTE_INLINE void visit_rows(const LinearJob& job, size_t x_bytes, Visit visit) {
-  constexpr size_t kWorthStreams = 4 * 48 * 1024, kLongestRow = 3072, kMostOfX = 4096;
+  constexpr size_t kWorthStreams = 4 * 48 * 1024, kLongestOfFour = 3072, kMostBesideFour = 4096, kMostBesideTwo = 12288;
   const uint32_t rows = job.end_row - job.first_row;
   uint32_t first = job.first_row;
-  if (job.weight_row_bytes <= kLongestRow && x_bytes <= kMostOfX && rows >= 4 * kRowsAtATime &&
-      rows * job.weight_row_bytes >= kWorthStreams) {
-    const uint32_t most = rows / 4, count = most / 4 * 4 - 4;
+  if (x_bytes <= kMostBesideTwo && rows >= 4 * kRowsAtATime && rows * job.weight_row_bytes >= kWorthStreams) {
+    const uint32_t streams = job.weight_row_bytes <= kLongestOfFour && x_bytes <= kMostBesideFour ? 4 : 2;
+    const uint32_t step = kRowsAtATime / streams, most = rows / streams, count = most / step * step - step;
     uint32_t apart = most;
     while (apart > count && !differ_in_page(apart * job.weight_row_bytes)) --apart;
-    visit(rows_of_streams(job, first, count, apart));
-    for (uint32_t stream = 0; stream < 3 && apart != count; ++stream) {   // what lies between them
+    visit(rows_of_streams(job, first, count, apart, streams));
+    for (uint32_t stream = 0; stream + 1 < streams && apart != count; ++stream) {   // what lies between them
       const uint32_t from = first + stream * apart;
       visit(rows_in_order(job, from + count, from + apart));
     }
-    first += 3 * apart + count;
+    first += (streams - 1) * apart + count;
   }
   if (first < job.end_row) visit(rows_in_order(job, first, job.end_row));
 }

@@ -41,9 +41,13 @@ struct Strip {
 
 MOTE_INLINE __m512i bytes_of(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
 
-// The low four bits of every byte of `low`, the others of `high`, as far as `bits`.
+// The low four bits of every byte of `low`, the others of `high`;
+MOTE_INLINE __m512i low_nibbles(__m512i low, __m512i high) {
+  return _mm512_ternarylogic_epi32(bytes_of(15), low, high, 0xCA);
+}
+// as far as `bits`.
 MOTE_INLINE __m512i merge(__m512i low, __m512i high, int bits) {
-  return _mm512_and_si512(_mm512_ternarylogic_epi32(bytes_of(15), low, high, 0xCA), bytes_of(bits));
+  return _mm512_and_si512(low_nibbles(low, high), bytes_of(bits));
 }
 
 // 32 bytes of each of two super-blocks.
@@ -260,9 +264,10 @@ struct SuperBlockQ6K {
                               _mm512_shuffle_ps(half0, half1, 0xAA), _mm512_shuffle_ps(half0, half1, 0xFF)};
 #pragma GCC unroll 4
       for (int w = 0; w < 4; ++w) {
-        const __m512i bits = _mm512_srlv_epi32(_mm512_castps_si512(high[w]), shift);
-        codes[8 * pair + w] = merge(low[w], _mm512_slli_epi32(bits, 4), 63);
-        codes[8 * pair + 4 + w] = merge(_mm512_srli_epi32(low[w], 4), bits, 63);
+        const __m512i own = _mm512_srlv_epi32(_mm512_castps_si512(high[w]), shift);
+        const __m512i bits = _mm512_and_si512(own, bytes_of(0x33));   // of the low nibble and, four above, of the high
+        codes[8 * pair + w] = low_nibbles(low[w], _mm512_slli_epi32(bits, 4));
+        codes[8 * pair + 4 + w] = low_nibbles(_mm512_srli_epi32(low[w], 4), bits);
       }
       const __m128i order = _mm_setr_epi8(0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15);
       const auto placed = [&](const uint8_t* b) {

@@ -98,8 +98,8 @@ MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t
 // The step that `rows` weight rows share, `rest` super-blocks of each, `offset` bytes from where the row begins;
 // `first` is the number of the first partial sum.
 template <class F, uint32_t kRows>
-MOTE_INLINE void add_last_step(const uint8_t* const at[4], size_t offset, uint32_t rows, uint32_t rest,
-                               const uint8_t* x, size_t x_stride, uint32_t first, float (*partial)[kRows][kLanes]) {
+MOTE_INLINE void add_last_step(const uint8_t* const* at, size_t offset, uint32_t rows, uint32_t rest, const uint8_t* x,
+                               size_t x_stride, uint32_t first, float (*partial)[kRows][kLanes]) {
   const uint8_t* slots[4];   // those beyond the last row read a block that is there, for nothing
   for (uint32_t i = 0; i < 4; ++i)
     slots[i] = at[i / rest < rows ? i / rest : 0] + offset + size_t{i % rest} * F::kBytes;
@@ -122,10 +122,10 @@ template <class F, uint32_t kRows>
 void few_super_rows(const LinearJob& job, const RowBatches& batches) {
   using Form = FewForm<typename F::Input>;
   const uint32_t blocks = job.columns / 256, full = blocks / 4, rest = blocks % 4;
-  const uint32_t together = rest == 0 ? 1 : 4 / rest;   // weight rows that share their last step
+  const uint32_t sharing = rest == 0 ? 4 : 4 / rest;   // weight rows that share their last step
   const size_t x_stride = Form::row_bytes(blocks);
   const uint8_t* const x = job.input;
-  batches.visit(together, [&](const uint32_t* row, uint32_t rows) {
+  batches.visit(4, [&](const uint32_t* row, uint32_t rows) {
     const uint8_t* at[4] = {};
     alignas(64) float partial[4][kRows][kLanes];
     for (uint32_t r = 0; r < rows; ++r) {
@@ -133,9 +133,9 @@ void few_super_rows(const LinearJob& job, const RowBatches& batches) {
       for (uint32_t m = 0; m < kRows; ++m) _mm512_store_ps(partial[r][m], _mm512_setzero_ps());
       add_steps<F, kRows>(at[r], full, x, x_stride, partial[r]);
     }
-    if (rest != 0)
-      add_last_step<F, kRows>(at, size_t{full} * 4 * F::kBytes, rows, rest, x + full * Form::kStepBytes, x_stride,
-                              full % 4 * 4, partial);
+    for (uint32_t r = 0; rest != 0 && r < rows; r += sharing)
+      add_last_step<F, kRows>(at + r, size_t{full} * 4 * F::kBytes, rows - r < sharing ? rows - r : sharing, rest,
+                              x + full * Form::kStepBytes, x_stride, full % 4 * 4, partial + r);
     for (uint32_t r = 0; r < rows; ++r)
       for (uint32_t m = 0; m < kRows; ++m) {
         const float sum = fold_quarters(partial[r][m]);
