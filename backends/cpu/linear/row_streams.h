@@ -65,7 +65,7 @@ constexpr bool differ_in_page(size_t bytes) {
 // room beside it in the level-1 cache; where it has none, the processor's prefetchers lose the streams.
 template <class Visit>
 MOTE_INLINE void visit_rows(const LinearJob& job, size_t x_bytes, Visit visit) {
-  constexpr size_t kWorthStreams = 4 * 48 * 1024, kLongestOfFour = 3072, kMostBesideFour = 4096, kMostBesideTwo = 12288;
+  constexpr size_t kWorthStreams = 4 * 48 * 1024, kLongestOfFour = 3072, kMostBesideFour = 4096, kMostBesideTwo = 10240;
   const uint32_t rows = job.end_row - job.first_row;
   uint32_t first = job.first_row;
   if (x_bytes <= kMostBesideTwo && rows >= 4 * kRowsAtATime && rows * job.weight_row_bytes >= kWorthStreams) {

@@ -6,6 +6,7 @@
 //   kBytes           of a super-block
 //   unpack_step(at, codes, scales)   four super-blocks at addresses at(0..3) for the few-row kernel: codes[4 g + w] is
 //                    word w of group g, scales[g] the sub-block scale of each lane, as `Input::source` places them
+//   kOddShift        by how many bits the codes of groups 1 and 3 come shifted to the left
 //   load_mins(at, mins)   kMinVectors vectors of int16 [4 super-blocks][sub-blocks]; only with mins
 //   load_scales(at)  d of the four, then dmin of the four
 //   unpack_rows(at, to)   one super-block of each of 16 rows at addresses at(0..15), into a strip (`Strip`)
@@ -158,6 +159,7 @@ struct K4Head {
 struct SuperBlockQ4K : K4Head {
   using Input = NibblesBy32;
   static constexpr uint32_t kBytes = 144;
+  static constexpr int kOddShift = 4;
 
   template <class At>
   MOTE_INLINE static void unpack_step(At at, __m512i codes[16], __m512i scales[4]) {
@@ -168,7 +170,7 @@ struct SuperBlockQ4K : K4Head {
 #pragma GCC unroll 4
       for (int w = 0; w < 4; ++w) {
         codes[8 * pair + w] = _mm512_and_si512(raw[w], bytes_of(15));
-        codes[8 * pair + 4 + w] = _mm512_and_si512(_mm512_srli_epi16(raw[w], 4), bytes_of(15));
+        codes[8 * pair + 4 + w] = _mm512_andnot_si512(bytes_of(15), raw[w]);
       }
     }
     load_lane_scales(at, scales);
@@ -193,6 +195,7 @@ struct SuperBlockQ4K : K4Head {
 struct SuperBlockQ5K : K4Head {
   using Input = NibblesBy32;
   static constexpr uint32_t kBytes = 176;
+  static constexpr int kOddShift = 0;
 
   template <class At>
   MOTE_INLINE static void unpack_step(At at, __m512i codes[16], __m512i scales[4]) {
@@ -249,6 +252,7 @@ struct NibblesBy64 : SuperBlockInput<16, 32, false, true> {
 struct SuperBlockQ6K {
   using Input = NibblesBy64;
   static constexpr uint32_t kBytes = 210;
+  static constexpr int kOddShift = 0;
 
   template <class At>
   MOTE_INLINE static void unpack_step(At at, __m512i codes[16], __m512i scales[4]) {

@@ -35,6 +35,7 @@ MOTE_INLINE __m512i low_bits(__m512i words, int mask) { return _mm512_and_si512(
 struct SuperBlockQ2K {
   using Input = BitPairs<0, true>;
   static constexpr uint32_t kBytes = 84;
+  static constexpr int kOddShift = 0;
 
   template <class At>
   MOTE_INLINE static void unpack_step(At at, __m512i codes[16], __m512i scales[4]) {
@@ -92,6 +93,7 @@ struct SuperBlockQ2K {
 struct SuperBlockQ3K {
   using Input = BitPairs<4, false>;
   static constexpr uint32_t kBytes = 110;
+  static constexpr int kOddShift = 0;
   static constexpr size_t kScalesLess2 = 94;   // 16 bytes that end with the block: two, the 12 of the scales, d
 
   // Bits 2 j of `raw`, bit j of `mask` above them.
@@ -169,6 +171,7 @@ struct NibblesBy16 : SuperBlockInput<32, 128, false, true> {
 struct SuperBlockIq4Xs {
   using Input = NibblesBy16;
   static constexpr uint32_t kBytes = 136;
+  static constexpr int kOddShift = 0;
 
   // The format's table, 128 added.
   MOTE_INLINE static __m512i look_up(__m512i nibbles) {

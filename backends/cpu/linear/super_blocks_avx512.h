@@ -48,6 +48,7 @@ MOTE_INLINE void multiply_step(At at, const uint8_t* x, size_t x_stride, Add add
       for (int w = 0; w < 4; ++w)
         dot = _mm512_dpbusd_epi32(dot, codes[g * 4 + w], _mm512_load_si512(x + (g * 4 + w) * 64));
       whole[g] = _mm512_mullo_epi32(dot, scales[g]);
+      if (F::kOddShift != 0 && g % 2 == 1) whole[g] = _mm512_srai_epi32(whole[g], F::kOddShift);
     }
     const __m512i low = _mm512_add_epi32(whole[0], whole[1]), high = _mm512_add_epi32(whole[2], whole[3]);
     const __m512i four = Input::kPairs ? halve_lanes(low, high) : _mm512_add_epi32(low, high);
