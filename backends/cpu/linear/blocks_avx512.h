@@ -186,8 +186,9 @@ void many_panels(const LinearJob& job) {
 
 template <class F>
 void linear_lanes(const LinearJob& job) {
-  static constexpr decltype(&one_panel<F, 3>) kFew[kTileXRows] = {
-      visit_few_rows<F, 1>, visit_few_rows<F, 2>, one_panel<F, 3>, one_panel<F, 4>, one_panel<F, 5>, one_panel<F, 6>};
+  static constexpr decltype(&one_panel<F, 3>) kFew[kTileXRows] = {multiply_few_rows<F, 1>, multiply_few_rows<F, 2>,
+                                                                  one_panel<F, 3>,         one_panel<F, 4>,
+                                                                  one_panel<F, 5>,         one_panel<F, 6>};
   static_assert(kFewRows == 2);
   if (job.x_rows <= kTileXRows)
     kFew[job.x_rows - 1](job);

@@ -114,54 +114,19 @@ MOTE_INLINE void multiply_rows(const uint8_t* const (&rows)[together], uint32_t 
     for (uint32_t i = 0; i < together; ++i) _mm512_store_ps(sums[m][r + i], acc[m][i]);
 }
 
-// The tails of a batch of weight rows, blocks behind the last whole group: `sharing` rows have a step together, whose
-// lane i is block i % rest of row i / rest of them.
-struct Tails {
-  uint32_t rows, rest, sharing;
-  // By step and lane, from where the batch begins; lanes without a block have another's.
-  size_t at[kRowsAtATime][kLanes];
-
-  Tails(const RowBatches& batches, uint32_t rows_, uint32_t blocks, uint32_t block_bytes)
-      : rows(rows_), rest(blocks % kLanes), sharing(rest == 0 ? kRowsAtATime : kLanes / rest) {
-    for (uint32_t first = 0; rest != 0 && first < rows; first += sharing)
-      for (uint32_t lane = 0; lane < kLanes; ++lane) {
-        const uint32_t row = first + lane / rest;
-        at[first / sharing][lane] = batches.offset[lane < sharing * rest && row < rows ? row : first] +
-                                    size_t{blocks - rest + lane % rest} * block_bytes;
-      }
-  }
-};
-
-// Adds them. `x`: the tail of the first row of x.
-template <class F, uint32_t count>
-MOTE_INLINE void add_tails(const Tails& tails, const uint8_t* weights, const uint8_t* x, size_t x_size,
-                           Partials (&sums)[count]) {
-  const __mmask16 live = static_cast<__mmask16>((1u << tails.rest) - 1);
-  for (uint32_t first = 0; tails.rest != 0 && first < tails.rows; first += tails.sharing) {
-    const size_t* const at = tails.at[first / tails.sharing];
-    Group<F> group[1];
-    group[0].unpack([&](int i) { return weights + at[i]; });
-    const uint32_t end = tails.rows - first < tails.sharing ? tails.rows : first + tails.sharing;
-#pragma GCC unroll 2
-    for (uint32_t m = 0; m < count; ++m) {
-      GroupTerms<F> terms[1];
-      multiply_groups(group, x + m * x_size, terms);
-      __m512i own = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-      for (uint32_t r = first; r < end; ++r) {
-        _mm512_store_ps(sums[m][r], terms[0].permuted(own).add_to(_mm512_load_ps(sums[m][r]), live));
-        own = _mm512_add_epi32(own, _mm512_set1_epi32(static_cast<int>(tails.rest)));
-      }
-    }
+template <uint32_t count>
+MOTE_INLINE void store_sum(const LinearJob& job, const Partials (&sums)[count], uint32_t r, uint32_t row) {
+  for (uint32_t m = 0; m < count; ++m) {
+    const float sum = fold_lanes(_mm512_load_ps(sums[m][r]));
+    job.y[m * job.y_columns + row] = job.bias != nullptr ? sum + job.bias[row] : sum;
   }
 }
 
-// Batches of weight rows with the `count` rows of x.
+// Batches of weight rows that are whole groups.
 template <class F, uint32_t count>
-void few_rows(const LinearJob& job, const RowBatches& batches) {
-  const uint32_t full = job.columns / 32 / kLanes;
+void multiply_batches(const LinearJob& job, const RowBatches& batches) {
+  const uint32_t groups = job.columns / 32 / kLanes;
   const size_t x_size = static_cast<size_t>(few_rows_bytes(1, job.columns));
-  const uint8_t* const x = job.input;
-  const Tails tails(batches, kRowsAtATime, job.columns / 32, F::kBytes);
   alignas(64) Partials sums[count];
   for (uint32_t row = batches.first; row < batches.end; row += batches.step) {
     const uint32_t rows = batches.rows_at(row);
@@ -169,28 +134,60 @@ void few_rows(const LinearJob& job, const RowBatches& batches) {
     const auto begin = [&](uint32_t r) { return weights + batches.offset[r]; };
     if (count == 1 && batches.step < kRowsAtATime) {   // two rows in two places of memory
       for (uint32_t r = 0; r < rows; r += 2)
-        multiply_rows<F, count, 2>({begin(r), begin(r + 1)}, full, x, x_size, r, sums);
+        multiply_rows<F, count, 2>({begin(r), begin(r + 1)}, groups, job.input, x_size, r, sums);
     } else {
-      for (uint32_t r = 0; r < rows; ++r) multiply_rows<F, count, 1>({begin(r)}, full, x, x_size, r, sums);
+      for (uint32_t r = 0; r < rows; ++r) multiply_rows<F, count, 1>({begin(r)}, groups, job.input, x_size, r, sums);
     }
-    const uint8_t* const x_tail = x + size_t{full} * kGroupBytes;
-    if (rows == kRowsAtATime)
-      add_tails<F>(tails, weights, x_tail, x_size, sums);
-    else
-      add_tails<F>(Tails(batches, rows, job.columns / 32, F::kBytes), weights, x_tail, x_size, sums);
-    for (uint32_t m = 0; m < count; ++m)
-      for (uint32_t r = 0; r < rows; ++r) {
-        const float sum = fold_lanes(_mm512_load_ps(sums[m][r]));
-        const uint32_t to = row + batches.place[r];
-        job.y[m * job.y_columns + to] = job.bias != nullptr ? sum + job.bias[to] : sum;
-      }
+    for (uint32_t r = 0; r < rows; ++r) store_sum(job, sums, r, row + batches.place[r]);
   }
 }
 
+// Weight rows with `rest` blocks behind their last whole group. As many rows as have room share a step for these: lane
+// i is block i % rest of row i / rest, at[i] bytes from where the first of the rows begins. Lanes without a block have
+// the first row's.
+inline void place_tails(const LinearJob& job, uint32_t block_bytes, uint32_t rest, uint32_t rows, size_t at[kLanes]) {
+  const size_t whole = size_t{job.columns / 32 - rest} * block_bytes;
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    at[lane] =
+        (lane / rest < rows ? lane / rest : 0) * job.weight_row_bytes + whole + size_t{lane % rest} * block_bytes;
+}
 template <class F, uint32_t count>
-void visit_few_rows(const LinearJob& job) {
+void multiply_with_tails(const LinearJob& job) {
+  const uint32_t groups = job.columns / 32 / kLanes, rest = job.columns / 32 % kLanes, together = kLanes / rest;
+  const size_t x_size = static_cast<size_t>(few_rows_bytes(1, job.columns));
+  const uint8_t* const x_tail = job.input + size_t{groups} * kGroupBytes;
+  const __mmask16 live = static_cast<__mmask16>((1u << rest) - 1);
+  size_t tail[kLanes];
+  place_tails(job, F::kBytes, rest, together, tail);
+  alignas(64) Partials sums[count];
+  for (uint32_t row = job.first_row; row < job.end_row; row += together) {
+    const uint32_t rows = job.end_row - row < together ? job.end_row - row : together;
+    if (rows < together) place_tails(job, F::kBytes, rest, rows, tail);
+    const uint8_t* const weights = job.weights + row * job.weight_row_bytes;
+    for (uint32_t r = 0; r < rows; ++r)
+      multiply_rows<F, count, 1>({weights + r * job.weight_row_bytes}, groups, job.input, x_size, r, sums);
+    Group<F> group[1];
+    group[0].unpack([&](int i) { return weights + tail[i]; });
+#pragma GCC unroll 2
+    for (uint32_t m = 0; m < count; ++m) {
+      GroupTerms<F> terms[1];
+      multiply_groups(group, x_tail + m * x_size, terms);
+      __m512i own = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      for (uint32_t r = 0; r < rows; ++r) {
+        _mm512_store_ps(sums[m][r], terms[0].permuted(own).add_to(_mm512_load_ps(sums[m][r]), live));
+        own = _mm512_add_epi32(own, _mm512_set1_epi32(static_cast<int>(rest)));
+      }
+    }
+    for (uint32_t r = 0; r < rows; ++r) store_sum(job, sums, r, row + r);
+  }
+}
+
+// Rows with tails are read in order: by streams, memory does not keep up.
+template <class F, uint32_t count>
+void multiply_few_rows(const LinearJob& job) {
+  if (job.columns / 32 % kLanes != 0) return multiply_with_tails<F, count>(job);
   visit_rows(job, few_rows_bytes(count, job.columns),
-             [&](const RowBatches& batches) { few_rows<F, count>(job, batches); });
+             [&](const RowBatches& batches) { multiply_batches<F, count>(job, batches); });
 }
 
 }   // namespace
