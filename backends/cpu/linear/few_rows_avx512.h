@@ -31,14 +31,14 @@ struct GroupTerms {
     if constexpr (F::kMins) acc = _mm512_mask3_fmadd_ps(mins, sums, acc, live);
     return acc;
   }
-  // Lane i gets those of lane from[i].
+  // Lane i gets those of lane from[i], whose blocks of x are its own.
   MOTE_INLINE GroupTerms permuted(__m512i from) const {
     GroupTerms to;
     to.scales = _mm512_permutexvar_ps(from, scales);
     to.dots = _mm512_permutexvar_ps(from, dots);
     if constexpr (F::kMins) {
       to.mins = _mm512_permutexvar_ps(from, mins);
-      to.sums = _mm512_permutexvar_ps(from, sums);
+      to.sums = sums;
     }
     return to;
   }
