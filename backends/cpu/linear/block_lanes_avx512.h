@@ -13,7 +13,7 @@ namespace {
 template <Format format>
 struct Lanes;
 
-// The low nibbles of 16 bytes are codes 0 .. 15, the high ones codes 16 .. 31; those come out where they are in a byte,
+// The low nibbles of 16 bytes are codes 0 .. 15, the high ones codes 16 .. 31, which come out where they are in a byte.
 template <class At>
 MOTE_INLINE void load_nibbles(At at, size_t offset, __m512i codes[8]) {
   __m512i raw[4];
@@ -24,11 +24,12 @@ MOTE_INLINE void load_nibbles(At at, size_t offset, __m512i codes[8]) {
     codes[4 + j] = _mm512_andnot_si512(_mm512_set1_epi8(15), raw[j]);
   }
 }
-// until they are shifted.
+// The second half of the codes, `bits` to the right.
 template <int bits>
-MOTE_INLINE void shift_high(__m512i codes[8]) {
+MOTE_INLINE void shift_high([[maybe_unused]] __m512i codes[8]) {
+  if constexpr (bits != 0)
 #pragma GCC unroll 4
-  for (int j = 4; j < 8 && bits != 0; ++j) codes[j] = _mm512_srli_epi16(codes[j], bits);
+    for (int j = 4; j < 8; ++j) codes[j] = _mm512_srli_epi16(codes[j], bits);
 }
 
 // Sets bit 4 of codes by the 32 bits at `offset`, bit i for code i.

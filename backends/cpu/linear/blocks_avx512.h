@@ -3,7 +3,7 @@
 // zero * sum(code_x), comes back as the integer at which each dot product starts. A format with a min has zero 0 and
 // keeps the sum as a float instead. Internal linkage: see kernel_base.h.
 #pragma once
-#include "backends/cpu/linear/few_rows_avx512.h"
+#include "backends/cpu/linear/blocks_few_rows_avx512.h"
 
 namespace mote {
 namespace {

@@ -41,8 +41,8 @@ inline RowBatches rows_in_order(const LinearJob& job, uint32_t first, uint32_t e
   }
   return batches;
 }
-// `count` rows behind each of the rows first, first + apart, .., of as many streams, in turns; kRowsAtATime / streams
-// divides count.
+// `count` rows of each of `streams` streams, which begin `apart` rows from each other, row by row in turns;
+// kRowsAtATime / streams divides count.
 inline RowBatches rows_of_streams(const LinearJob& job, uint32_t first, uint32_t count, uint32_t apart,
                                   uint32_t streams) {
   RowBatches batches = {first, first + count, kRowsAtATime / streams, {}, {}};
@@ -53,16 +53,18 @@ inline RowBatches rows_of_streams(const LinearJob& job, uint32_t first, uint32_t
   return batches;
 }
 
-// Rows that are once, twice and three times so many bytes apart lie at different places of their pages; at the same
-// ones they would push each other out of the level-1 cache.
-constexpr bool differ_in_page(size_t bytes) {
-  const auto clear = [](size_t at) { return at % 4096 >= 512 && at % 4096 <= 4096 - 512; };
-  return clear(bytes) && clear(2 * bytes) && clear(3 * bytes);
+// Streams that begin so many bytes apart lie at different places of their pages; at the same ones they would push each
+// other out of the level-1 cache.
+constexpr bool differ_in_page(size_t bytes, uint32_t streams) {
+  for (uint32_t i = 1; i < streams; ++i)
+    if (i * bytes % 4096 < 512 || i * bytes % 4096 > 4096 - 512) return false;
+  return true;
 }
 
 // Calls visit for the rows of a job. A large job is read in several places at once: memory gives more to four streams
 // than to one. `x_bytes`: what the kernel reads of x again for each weight row. The more of it, the fewer streams have
-// room beside it in the level-1 cache; where it has none, the processor's prefetchers lose the streams.
+// room beside it in the level-1 cache; where not even two have, the processor's prefetchers lose them. Four are for
+// rows that leave a page soon. 10 KB: 8192 columns of x for blocks of 32.
 template <class Visit>
 MOTE_INLINE void visit_rows(const LinearJob& job, size_t x_bytes, Visit visit) {
   constexpr size_t kWorthStreams = 4 * 48 * 1024, kLongestOfFour = 3072, kMostBesideFour = 4096, kMostBesideTwo = 10240;
@@ -72,7 +74,7 @@ MOTE_INLINE void visit_rows(const LinearJob& job, size_t x_bytes, Visit visit) {
     const uint32_t streams = job.weight_row_bytes <= kLongestOfFour && x_bytes <= kMostBesideFour ? 4 : 2;
     const uint32_t step = kRowsAtATime / streams, most = rows / streams, count = most / step * step - step;
     uint32_t apart = most;
-    while (apart > count && !differ_in_page(apart * job.weight_row_bytes)) --apart;
+    while (apart > count && !differ_in_page(apart * job.weight_row_bytes, streams)) --apart;
     visit(rows_of_streams(job, first, count, apart, streams));
     for (uint32_t stream = 0; stream + 1 < streams && apart != count; ++stream) {   // what lies between them
       const uint32_t from = first + stream * apart;

@@ -34,6 +34,7 @@ template <class F, uint32_t kRows, class At, class Add>
 MOTE_INLINE void multiply_step(At at, const uint8_t* x, size_t x_stride, Add add) {
   using Input = typename F::Input;
   using Form = FewForm<Input>;
+  static_assert(F::kOddShift == 0 || Input::kMins);   // a sum that begins with the zero's would be shifted with it
   __m512i codes[16], scales[4], mins[Input::kMins ? Input::kMinVectors : 1];
   F::unpack_step(at, codes, scales);
   if constexpr (Input::kMins) F::load_mins(at, mins);
@@ -85,7 +86,7 @@ MOTE_INLINE void add_steps(const uint8_t* weights, uint32_t steps, const uint8_t
                            float (*partial)[kLanes]) {
   using Input = typename F::Input;
   for (uint32_t g = 0; g < steps; ++g, weights += 4 * F::kBytes, x += FewForm<Input>::kStepBytes) {
-    // Into L2: with four rows of x in a small L1, a fetch into that costs more than it gives.
+    // Into L2: beside x in a small L1, a fetch into that costs more than it gives.
     for (uint32_t line = 0; line < 4 * F::kBytes; line += 64)
       _mm_prefetch(reinterpret_cast<const char*>(weights + kFetchAhead + line), _MM_HINT_T1);
     multiply_step<F, kRows>([&](int i) { return weights + static_cast<uint32_t>(i) * F::kBytes; }, x, x_stride,

@@ -85,6 +85,7 @@ using Partials = float[kRowsAtATime][kLanes];
 template <class F, uint32_t count, uint32_t together>
 MOTE_INLINE void multiply_rows(const uint8_t* const (&rows)[together], uint32_t groups, const uint8_t* x, size_t x_size,
                                uint32_t r, Partials (&sums)[count]) {
+  static_assert(count == 1 || together == 1);
   __m512 acc[count][together];
 #pragma GCC unroll 2
   for (uint32_t m = 0; m < count; ++m)
@@ -132,12 +133,11 @@ void multiply_batches(const LinearJob& job, const RowBatches& batches) {
     const uint32_t rows = batches.rows_at(row);
     const uint8_t* const weights = job.weights + row * job.weight_row_bytes;
     const auto begin = [&](uint32_t r) { return weights + batches.offset[r]; };
-    if (count == 1 && batches.step < kRowsAtATime) {   // two rows in two places of memory
-      for (uint32_t r = 0; r < rows; r += 2)
-        multiply_rows<F, count, 2>({begin(r), begin(r + 1)}, groups, job.input, x_size, r, sums);
-    } else {
-      for (uint32_t r = 0; r < rows; ++r) multiply_rows<F, count, 1>({begin(r)}, groups, job.input, x_size, r, sums);
-    }
+    uint32_t done = 0;
+    if constexpr (count == 1)   // two rows in two places of memory
+      for (; batches.step < kRowsAtATime && done < rows; done += 2)
+        multiply_rows<F, 1, 2>({begin(done), begin(done + 1)}, groups, job.input, x_size, done, sums);
+    for (; done < rows; ++done) multiply_rows<F, count, 1>({begin(done)}, groups, job.input, x_size, done, sums);
     for (uint32_t r = 0; r < rows; ++r) store_sum(job, sums, r, row + batches.place[r]);
   }
 }
