@@ -77,11 +77,11 @@ MOTE_INLINE void multiply_groups(const Group<F> (&groups)[together], const uint8
   }
 }
 
-// The partial sums of a batch of weight rows.
+// The partial sums of the weight rows that are folded together.
 using Partials = float[kRowsAtATime][kLanes];
 
-// The whole groups of `together` weight rows with the `count` rows of x; of one or the other there is one. `r`: the
-// first row's number in the batch.
+// The whole groups of `together` weight rows with the `count` rows of x; at least one of the two is 1. `r`: the number
+// of the first weight row in `sums`.
 template <class F, uint32_t count, uint32_t together>
 MOTE_INLINE void multiply_rows(const uint8_t* const (&rows)[together], uint32_t groups, const uint8_t* x, size_t x_size,
                                uint32_t r, Partials (&sums)[count]) {
@@ -115,6 +115,7 @@ MOTE_INLINE void multiply_rows(const uint8_t* const (&rows)[together], uint32_t 
     for (uint32_t i = 0; i < together; ++i) _mm512_store_ps(sums[m][r + i], acc[m][i]);
 }
 
+// The outputs of weight row `row`, whose partial sums are the r-th.
 template <uint32_t count>
 MOTE_INLINE void store_sum(const LinearJob& job, const Partials (&sums)[count], uint32_t r, uint32_t row) {
   for (uint32_t m = 0; m < count; ++m) {

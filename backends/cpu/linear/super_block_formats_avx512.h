@@ -42,11 +42,11 @@ struct Strip {
 
 MOTE_INLINE __m512i bytes_of(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
 
-// The low four bits of every byte of `low`, the others of `high`;
+// The low four bits of every byte of `low`, the others of `high`.
 MOTE_INLINE __m512i low_nibbles(__m512i low, __m512i high) {
   return _mm512_ternarylogic_epi32(bytes_of(15), low, high, 0xCA);
 }
-// as far as `bits`.
+// The same, of which only `bits` stay.
 MOTE_INLINE __m512i merge(__m512i low, __m512i high, int bits) {
   return _mm512_and_si512(low_nibbles(low, high), bytes_of(bits));
 }
